@@ -319,28 +319,6 @@ fn dialogue(random: &mut Random, deceives: bool) -> Vec<(bool, Vec<u8>)> {
     said
 }
 
-/// How TCP sends it: several turns of a side together, cut anywhere.
-fn cut(random: &mut Random, said: &[(bool, Vec<u8>)]) -> Vec<(bool, Vec<u8>)> {
-    let mut turns: Vec<(bool, Vec<u8>)> = Vec::new();
-    for (from_client, bytes) in said {
-        match turns.last_mut() {
-            Some(last) if last.0 == *from_client && random.below(3) > 0 => last.1.extend(bytes),
-            _ => turns.push((*from_client, bytes.clone())),
-        }
-    }
-    let mut all = Vec::new();
-    for (from_client, bytes) in turns {
-        let most = [20, 300, 1448, LONGEST][random.below(4)].max(bytes.len() / 60).min(LONGEST);
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            let (part, others) = rest.split_at((1 + random.below(2 * most)).min(most).min(rest.len()));
-            all.push((from_client, part.to_vec()));
-            rest = others;
-        }
-    }
-    all
-}
-
 /// In order, nothing lost: every fact is the same, and there are no losses.
 #[test]
 fn what_it_leaves_out_changes_nothing() {
@@ -351,7 +329,7 @@ fn what_it_leaves_out_changes_nothing() {
         let sequence = [random.next() as u32, random.next() as u32];
         let mut both = Both::new(&filter, sequence).any_ip(random);
         both.open();
-        for (from_client, part) in cut(random, &said) {
+        for (from_client, part) in as_tcp_sends(random, &said, [LONGEST; 2]) {
             all += part.len();
             both.send(from_client, &part);
         }
@@ -384,7 +362,7 @@ fn whatever_happens_on_the_way_the_puts_are_the_same() {
         let mut sequence = both.seq;
         let mut order = Vec::new();
         let mut lost = false;
-        for (at, (from_client, part)) in cut(random, &said).into_iter().enumerate() {
+        for (at, (from_client, part)) in as_tcp_sends(random, &said, [LONGEST; 2]).into_iter().enumerate() {
             let side = usize::from(!from_client);
             let segment = (from_client, sequence[side], part);
             sequence[side] = sequence[side].wrapping_add(segment.2.len() as u32);

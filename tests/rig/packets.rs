@@ -107,6 +107,34 @@ impl Talk {
     }
 }
 
+/// How TCP sends what both say in turns: several turns of a side together, cut anywhere into segments of these lengths at most,
+/// the client's and the server's.
+pub fn as_tcp_sends(
+    random: &mut Random,
+    said: &[(bool, Vec<u8>)],
+    longest: [usize; 2],
+) -> Vec<(bool, Vec<u8>)> {
+    let mut turns: Vec<(bool, Vec<u8>)> = Vec::new();
+    for (from_client, bytes) in said {
+        match turns.last_mut() {
+            Some(last) if last.0 == *from_client && random.below(3) > 0 => last.1.extend(bytes),
+            _ => turns.push((*from_client, bytes.clone())),
+        }
+    }
+    let mut all = Vec::new();
+    for (from_client, bytes) in turns {
+        let longest = longest[usize::from(!from_client)];
+        let most = [20, 300, 1448, longest][random.below(4)].max(bytes.len() / 60).min(longest);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (part, others) = rest.split_at((1 + random.below(2 * most)).min(most).min(rest.len()));
+            all.push((from_client, part.to_vec()));
+            rest = others;
+        }
+    }
+    all
+}
+
 /// Changes what came, and in what order.
 pub fn change(random: &mut Random, packets: &mut Vec<Packet>) {
     for _ in 0..=random.below(6) {
