@@ -133,9 +133,14 @@ fuzz:
 		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec-log --test fuzz $$target -- --nocapture || exit 1; \
 	done
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocreplay logs_that_nobody_would_write -- --nocapture
-	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test ca packets_that_were_changed -- --nocapture
-	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test pva pvaccess_packets_that_were_changed -- --nocapture
-	@for target in images_that_were_changed files_that_were_changed requests_that_were_changed; do \
+	@for target in packets_that_were_changed capture_files::any_bytes what_it_leaves_out_changes_no_put; do \
+		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test ca $$target -- --nocapture || exit 1; \
+	done
+	@for target in pvaccess_packets_that_were_changed however_it_is_cut what_it_leaves_out_changes_no_put; do \
+		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test pva $$target -- --nocapture || exit 1; \
+	done
+	@for target in images_that_were_changed no_content_panics files_that_were_changed lines_that_were_changed \
+		groups_that_were_changed requests_that_were_changed random_datagrams a_flood_is_bounded; do \
 		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --lib $$target -- --nocapture --test-threads=1 || exit 1; \
 	done
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::net::udp::searches::Searches;
 use crate::net::Namespace;
 use iocrec_log::event::{Beacons, BeaconsNoted, SearchLoad};
+use iocrec_testing::chance::{fuzz, Random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -295,6 +296,34 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, u16, u32, bool)>> {
     proptest::collection::vec((0..3 * SECOND, 0..4_u16, 0..12_u32, any::<bool>()), 0..300)
 }
 
+/// Any bytes, from and to any of the ports: no panic, and nothing is made of bytes that hold no message.
+#[test]
+fn random_datagrams() {
+    fuzz(256, |random: &mut Random| {
+        let mut network = Network::new();
+        for turn in 0..random.below(40) {
+            let byte = |random: &mut Random| match random.below(3) {
+                0 => 0,
+                1 => random.below(30) as u8,
+                _ => random.next() as u8,
+            };
+            let payload: Vec<u8> = (0..random.below(120)).map(|_| byte(random)).collect();
+            let mut port = || [5064, 5065, 40_000, 40_001, 0, 5064][random.below(6)];
+            let datagram = Datagram {
+                source: at([10, 0, 0, 1], port()).into(),
+                destination: at([10, 0, 0, 2], port()).into(),
+                payload: &payload,
+                length: payload.len() + random.below(200),
+            };
+            let seen = Seen { namespace: HERE, interface: (turn % 3) as i32, time: turn as u64 * SECOND / 4 };
+            network.datagrams.datagram(seen, &datagram, &mut network.out);
+            network.datagrams.second(turn as u64 * SECOND / 4, &mut network.out);
+        }
+        network.datagrams.finish(100 * SECOND, &mut network.out);
+        assert!(network.out.len() < 60 * 120);
+    });
+}
+
 proptest! {
     /// Whatever the table can hold: each request is in one report, or counted as left out.
     #[test]
@@ -334,31 +363,6 @@ proptest! {
         if entries >= 2 * 48 && burst >= 48 {
             prop_assert_eq!(counted, truth, "exact while there is room");
         }
-    }
-
-    /// Any bytes, from and to any of the ports: no panic, and nothing is made of bytes that hold no message.
-    #[test]
-    fn any_datagram(
-        sent in proptest::collection::vec(
-            (proptest::collection::vec(prop_oneof![Just(0_u8), 0..30_u8, any::<u8>()], 0..120), 0..6_usize, 0..6_usize, 0..200_usize),
-            0..40,
-        )
-    ) {
-        let mut network = Network::new();
-        let port = |at: usize| [5064, 5065, 40_000, 40_001, 0, 5064][at];
-        for (turn, (payload, from, to, more)) in sent.iter().enumerate() {
-            let datagram = Datagram {
-                source: at([10, 0, 0, 1], port(*from)).into(),
-                destination: at([10, 0, 0, 2], port(*to)).into(),
-                payload,
-                length: payload.len() + more,
-            };
-            let seen = Seen { namespace: HERE, interface: (turn % 3) as i32, time: turn as u64 * SECOND / 4 };
-            network.datagrams.datagram(seen, &datagram, &mut network.out);
-            network.datagrams.second(turn as u64 * SECOND / 4, &mut network.out);
-        }
-        network.datagrams.finish(100 * SECOND, &mut network.out);
-        prop_assert!(network.out.len() < 60 * 120);
     }
 
     /// The same messages whole and cut short: what is left of them counts the same.
