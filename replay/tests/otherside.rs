@@ -289,6 +289,49 @@ fn links_between_hosts_whose_clocks_differ() {
     }
 }
 
+/// A sequencer's program on another host: the code that asked libca to put tells it from other threads.
+#[test]
+fn a_sequencer_on_another_host_is_named() {
+    for (function, program) in [("pvVarPutNoBlock", Some("ramp")), ("drive", None)] {
+        for ahead in [0, 2_500_000_000, -60_000_000] {
+            let there = OPENS.checked_add_signed(ahead).unwrap();
+            let mut client = host("box1");
+            let site =
+                CallSite { id: 1, ioc: 1, address: 1, function: function.into(), module: "libpv.so".into() };
+            client.extend([ioc(1, 100, "first"), thread(1, "ramp"), Fact::from(site)].map(|fact| (0, fact)));
+            client.extend(circuit(there, 1, [None, Some(1)]));
+            client.push(behind(there + MS, vec![holder(100, "softIoc")]));
+            for (number, value) in (0..).zip(VALUES) {
+                let time = there + SECOND + number * 10 * MS;
+                let asked = CaClientPut { thread: 1, sp: -300, site: 1, channel: 77 };
+                client.push((time + MS / 2, Fact::CaClientPut(asked)));
+                client.push((time + MS, common::ca_put(1, 1, false, number as u32, value)));
+            }
+            let directory = logs(&[("server", serving(OPENS, &VALUES)), ("client", client)]);
+            let found = puts(&directory, &["server", "client"]);
+            assert_eq!(found.len(), VALUES.len(), "{function} {ahead}: each once");
+            for put in &found {
+                let process = &put["process"];
+                assert_eq!(
+                    (&put["host"], &put["ioc"], &process["host"], &process["pid"], &process["ioc"]),
+                    (&json!("box2"), &json!("second"), &json!("box1"), &json!(100), &json!("first")),
+                    "{function} {ahead}"
+                );
+                assert_eq!(
+                    (&process["thread"], &process["sequencer_program"], &process["record"]),
+                    (&json!("ramp"), &json!(program), &Json::Null),
+                    "{function} {ahead}"
+                );
+                assert_eq!(process["by_other_log"], true, "{function} {ahead}");
+            }
+            let text = answer(&directory, &["puts"], &["server", "client"]);
+            let what = if program.is_some() { "program" } else { "thread" };
+            let said = format!("({what} ramp, softIoc pid 100, on box1");
+            assert_eq!(text.matches(&said).count(), VALUES.len(), "{function} {ahead}: {text}");
+        }
+    }
+}
+
 /// A log without the other one names no one, and says nothing wrong.
 #[test]
 fn a_log_alone() {
