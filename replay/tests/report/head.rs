@@ -54,6 +54,14 @@ fn the_head_says_what_ended_and_what_was_before() {
     ] {
         assert!(missing.contains(part), "{part} in {missing}");
     }
+    let (_, rest) = page.split_once(r#"id="missing""#).unwrap();
+    let (items, _) = rest.split_once("</ul>").unwrap();
+    for (what, link) in
+        [("17 hits lost", "#t="), ("Tier perf only", "#timeline"), ("Who sent SIGKILL", "#t=")]
+    {
+        let item = items.split("<li>").find(|item| item.contains(what)).unwrap();
+        assert!(item.contains(&format!("href=\"{link}")) && item.contains(">show</a>"), "{item}");
+    }
     let moments = text(&page, r#"id="moments""#, "</ol>");
     let order = [
         "14:13:22.100⊘ denied T:CALC.A ← 9 alice",

@@ -6,6 +6,7 @@ use super::clock::{count, length, lost, plural};
 use super::collect::notes::RunNotes;
 use super::collect::puts::{UNKNOWN, WIRE_ONLY};
 use super::facts::Facts;
+use super::moments::AROUND;
 use crate::time::duration;
 use iocrec_log::event::Linkage;
 use std::collections::{BTreeMap, HashSet};
@@ -26,6 +27,11 @@ pub struct Item {
 
 fn item(what: impl Into<String>, why: impl Into<String>) -> Item {
     Item { what: what.into(), why: why.into(), link: None }
+}
+
+/// The same with a link to the part of the page that shows more.
+fn shown_at(link: impl Into<String>, item: Item) -> Item {
+    Item { link: Some((link.into(), "show")), ..item }
 }
 
 /// Everything that is missing.
@@ -81,7 +87,8 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
     let segments = sum(|run| run.missing_segments);
     if segments > 0 {
         let what = format!("{} missing", plural(segments, "segment"));
-        items.push(item(what, "between others: deleted to stay under the cap, or not copied."));
+        let why = "between others: deleted to stay under the cap, or not copied.";
+        items.push(shown_at("#timeline", item(what, why)));
     }
     // of each host by itself; what is missing between two runs of one is a gap
     let several = facts.runs.iter().any(|run| Some(run.host()) != facts.runs.first().map(RunNotes::host));
@@ -118,10 +125,8 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
     let sampled = facts.found.notes.sampled;
     if sampled > 0 {
         let what = format!("{} not recorded", plural(sampled, "chain"));
-        items.push(item(
-            what,
-            "by chain sampling (--thin), never one that a put from outside began; counts are minima.",
-        ));
+        let why = "by chain sampling (--thin), never one that a put from outside began; counts are minima.";
+        items.push(shown_at("#chains", item(what, why)));
     }
     for run in &facts.runs {
         if let Some((tier, true, refused)) = run.tier() {
@@ -134,7 +139,7 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
                 _ => "more may be lost under load than with tier ring",
             };
             let why = if refused.is_empty() { format!("{here}.") } else { format!("{here}: {refused}.") };
-            let new = item(what, why);
+            let new = shown_at("#timeline", item(what, why));
             if !items.contains(&new) {
                 items.push(new);
             }
@@ -171,13 +176,15 @@ fn processes(facts: &Facts, items: &mut Vec<Item>) {
             continue;
         }
         let ioc = facts.ioc(end.ioc);
-        items.push(match OWN_FAULTS.contains(&signal) {
+        let item = match OWN_FAULTS.contains(&signal) {
             true => item(
                 format!("Where {signal} came from"),
                 format!("in {ioc}, from its own code or from another process: not in this log."),
             ),
             false => item(format!("Who sent {signal}"), format!("to {ioc}: not in this log.")),
-        });
+        };
+        let link = facts.clock.link(end.time.saturating_sub(AROUND), end.time.saturating_add(AROUND));
+        items.push(shown_at(link, item));
     }
     unknown_spans(facts, items);
     let mut not_probed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -194,10 +201,11 @@ fn processes(facts: &Facts, items: &mut Vec<Item>) {
             [one] => (*one).to_owned(),
             some => format!("{} IOCs", some.len()),
         };
-        items.push(item(format!("{name} not probed"), format!("{whose}:{reason}.")));
+        items.push(shown_at("#iocs", item(format!("{name} not probed"), format!("{whose}:{reason}."))));
     }
     if more > 0 {
-        items.push(item(format!("{more} more probes"), "are not in place; the cards of the IOCs list them."));
+        let why = "are not in place; the cards of the IOCs list them.";
+        items.push(shown_at("#iocs", item(format!("{more} more probes"), why)));
     }
 }
 

@@ -39,7 +39,7 @@ const MANY_SEGMENTS: u64 = 100;
 /// Alarms that follow another sooner than this are often its consequences.
 const APART: i64 = 100_000_000;
 /// Time before and after a moment that its link shows.
-const AROUND: i64 = 2_000_000_000;
+pub(super) const AROUND: i64 = 2_000_000_000;
 
 /// A key moment.
 #[derive(Clone, Debug)]
