@@ -245,33 +245,61 @@ fn it_fits_and_has_two_themes() {
     }
 }
 
-/// Contrast of text against what it stands on, by WCAG 2.
+/// Contrast by WCAG 2: `ratio` of two colours that `parse` has read.
+const CONTRAST: &str = r#"
+    const parse = c => { const canvas = document.createElement('canvas'); canvas.width = canvas.height = 1;
+        const x = canvas.getContext('2d'); x.fillStyle = c; x.fillRect(0, 0, 1, 1); return [...x.getImageData(0, 0, 1, 1).data]; };
+    const light = ([r, g, b]) => [r, g, b].map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const ratio = (one, other) => { const [a, b] = [light(one), light(other)].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05); };
+"#;
+
+/// Asserts in both themes that this script, which has [`CONTRAST`], finds nothing.
+fn finds_nothing(browser: &mut Chromium, script: &str) {
+    let script = format!("(() => {{ {CONTRAST} {script} }})()");
+    for theme in ["light", "dark"] {
+        assert_eq!(browser.eval(&script), json!([]), "{theme}");
+        browser.eval("document.getElementById('theme').click()");
+        browser.settle();
+    }
+}
+
+/// Contrast of text against what it stands on.
 #[test]
 fn text_can_be_read() {
     let Some(mut page) = opened("text_can_be_read", (1440, 900)) else { return };
-    let browser = &mut page.browser;
-    let script = r#"(() => {
-        const parse = c => { const canvas = document.createElement('canvas'); canvas.width = canvas.height = 1;
-            const x = canvas.getContext('2d'); x.fillStyle = c; x.fillRect(0, 0, 1, 1); return [...x.getImageData(0, 0, 1, 1).data]; };
-        const light = ([r, g, b]) => [r, g, b].map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
-            .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    let script = r#"
         const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] > 250) return c; } return [255, 255, 255]; };
         const worst = [];
         for (const e of document.querySelectorAll('main *, header *')) {
             const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
             if (!own || !e.getClientRects().length || e.closest('.severity.s3, i, option, #tree .right')) continue;
-            const [a, b] = [light(parse(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
-            const ratio = (a + 0.05) / (b + 0.05);
-            if (ratio < 4.5) worst.push(`${ratio.toFixed(2)} ${e.tagName}.${e.className} ${e.textContent.trim().slice(0, 30)}`);
+            const found = ratio(parse(getComputedStyle(e).color), behind(e));
+            if (found < 4.5) worst.push(`${found.toFixed(2)} ${e.tagName}.${e.className} ${e.textContent.trim().slice(0, 30)}`);
         }
         return [...new Set(worst)].slice(0, 10);
-    })()"#;
-    for theme in ["light", "dark"] {
-        let worst = browser.eval(script);
-        assert_eq!(worst, json!([]), "{theme}");
-        browser.eval("document.getElementById('theme').click()");
-        browser.settle();
-    }
+    "#;
+    finds_nothing(&mut page.browser, script);
+}
+
+/// Contrast of marks against the cards that they are drawn on. MINOR's yellow is told by its outline.
+#[test]
+fn marks_can_be_seen() {
+    let Some(mut page) = opened("marks_can_be_seen", (1440, 900)) else { return };
+    let script = r#"
+        const style = getComputedStyle(document.documentElement);
+        const of = name => parse(style.getPropertyValue('--' + name).trim());
+        const names = ['minor-edge', 'major', 'invalid', 'denied', 'accent', 'hatch', 'ioc1', 'ioc2', 'user1', 'user2', 'user3', 'user4', 'user5', 'user6'];
+        const worst = names.filter(name => ratio(of(name), of('card')) < 3);
+        const badge = document.createElement('span');
+        badge.className = 'severity s1';
+        document.querySelector('main').append(badge);
+        const [r, g, b] = of('minor-edge');
+        if (!getComputedStyle(badge).boxShadow.includes(`rgb(${r}, ${g}, ${b})`)) worst.push('MINOR has no outline');
+        badge.remove();
+        return worst;
+    "#;
+    finds_nothing(&mut page.browser, script);
 }
 
 #[test]

@@ -6,7 +6,7 @@ function readColours() {
   const style = getComputedStyle(document.documentElement);
   colours = {};
   for (const name of ["page", "card", "line", "soft", "text1", "text2", "text3", "accent", "chosen", "denied", "minor",
-    "on-minor", "major", "on-major", "invalid", "on-invalid", "stripe", "hatch", "lost", "user1", "user2", "user3", "user4",
+    "minor-edge", "on-minor", "major", "on-major", "invalid", "on-invalid", "stripe", "hatch", "lost", "user1", "user2", "user3", "user4",
     "user5", "user6"]) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
@@ -103,4 +103,9 @@ function severityShape(c, severity, x, y, size) {
   }
   c.closePath();
   c.fill();
+  if (severity === 1) {
+    c.strokeStyle = colours["minor-edge"];
+    c.lineWidth = 1;
+    c.stroke();
+  }
 }

@@ -264,8 +264,13 @@ function drawSeverity(c, lane) {
     if (!number) return;
     const a = Math.max(LEFT - 2, xOf(from)), b = Math.min(LEFT + laneWidth, Math.max(xOf(time), a + 1));
     if (b < LEFT || a > LEFT + laneWidth) return;
-    c.fillStyle = fill;
+    c.fillStyle = s === 1 && b - a < 4 ? colours["minor-edge"] : fill;
     c.fillRect(a, lane.y + 2, b - a, 15);
+    if (s === 1 && b - a >= 4) {
+      c.strokeStyle = colours["minor-edge"];
+      c.lineWidth = 1;
+      c.strokeRect(a + 0.5, lane.y + 2.5, b - a - 2, 14);
+    }
     if (s === 3) {
       c.fillStyle = hatch(c, colours.stripe, 9);
       c.fillRect(a, lane.y + 2, b - a, 15);
@@ -408,7 +413,7 @@ function drawOverview(c, x, y, width, height, handles) {
     const a = toX(gap.from), b = Math.max(toX(gap.to), a + 2);
     if (!gap.count) fillHatched(c, a, y, b - a, height);
     else {
-      c.fillStyle = hatch(c, withAlpha(colours.hatch, 0.6));
+      c.fillStyle = hatch(c, colours.hatch);
       c.fillRect(a, y, b - a, height);
     }
   }

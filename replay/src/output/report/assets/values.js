@@ -144,6 +144,10 @@ function drawBelow(u, plot) {
     c.fillRect(from, top, to - from, height);
     c.fillStyle = colour;
     c.fillRect(from, top, to - from, 3 * px);
+    if (alarm.to === 1) {
+      c.fillStyle = colours["minor-edge"];
+      c.fillRect(from, top + 2 * px, to - from, px);
+    }
     if (to - from > 62 * px && to > u.bbox.left + 60 * px) {
       const at = Math.max(from, u.bbox.left);
       c.font = `600 ${10 * px}px ${colours.sans}`;
