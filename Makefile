@@ -3,7 +3,8 @@
 CARGO := scripts/cargo
 # How long make fuzz runs each of its targets.
 SECONDS ?= 60
-# The size of the log that make bench reads. 1000 takes some minutes, and as much space in /tmp.
+# The size of the log that make bench reads as a library; it asks questions of 67 MB and 1 GB, which takes some minutes and as
+# much space in /tmp.
 MEGABYTES ?= 200
 # What make bench compares with and can't install: caPutLog's sources built as a library, cashark's ca.lua.
 CAPUTLOG ?=
@@ -154,12 +155,14 @@ bench:
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/health
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/deaths
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/attach
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/walk.py
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/packets
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/searches
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/idle
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading
-	@IOCREPLAY=$$(ls dist/iocreplay-*-$(MUSL)) benches/asking --traces --floods --megabytes 67,$(MEGABYTES)
+	@IOCREPLAY=$$(ls dist/iocreplay-*-$(MUSL)) benches/asking --traces --floods --megabytes 67,1000
 	@benches/peers
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/putlog $(if $(CAPUTLOG),--caputlog $(CAPUTLOG)) \
 		$(if $(CASHARK),--cashark $(CASHARK))
