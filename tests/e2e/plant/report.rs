@@ -14,12 +14,24 @@ const NEAR: i64 = 50_000_000;
 /// The page's data, and its columns as rows.
 pub struct Page {
     pub text: String,
+    /// Kinds and names of the key moments; a mark's text is its name.
+    moments: Vec<(String, String)>,
     data: Value,
 }
 
 impl Page {
     pub fn of(plant: &Plant, more: &[&str]) -> Page {
         let page = plant.replay(&[&["report", "--utc"], more].concat());
+        let moments = page.split_once(r#"<ol id="moments">"#).map_or("", |(_, rest)| rest);
+        let moments = moments.split_once("</ol>").map_or("", |(list, _)| list);
+        let moments = moments.split("<li><a class=\"").skip(1).map(|moment| {
+            let (kind, rest) = moment.split_once('"').expect("its end");
+            let (_, rest) = rest.split_once(r#"<b class="name">"#).expect("a name");
+            let (name, rest) = rest.split_once("</b>").expect("its end");
+            let text = rest.split('<').next().unwrap_or_default().trim();
+            (kind.to_owned(), if name.is_empty() { text } else { name }.to_owned())
+        });
+        let moments = moments.collect();
         let (_, data) = page.split_once(r#"id="data">"#).expect("the page has data");
         let data = serde_json::from_str(data.split_once("</script>").expect("their end").0).expect("JSON");
         let head = page.split_once("<main>").expect("a head").1.split_once("<noscript>").expect("its end").0;
@@ -33,7 +45,7 @@ impl Page {
                 _ => {}
             }
         }
-        Page { text: text.split_whitespace().collect::<Vec<_>>().join(" "), data }
+        Page { text: text.split_whitespace().collect::<Vec<_>>().join(" "), moments, data }
     }
 
     fn string(&self, number: &Value) -> &str {
@@ -99,6 +111,64 @@ fn the_verdict_and_the_key_moments() {
         }
     }
     is_right(&wrong);
+}
+
+/// The list as a whole: it has what the rules choose of what truly happened, and nothing else.
+#[test]
+fn the_key_moments_are_these_and_no_others() {
+    const MOST: usize = 8;
+    let Some(plant) = plant("the_key_moments_are_these_and_no_others") else { return };
+    let (page, truth) = (Page::of(plant, &[]), &plant.truth);
+    let moments: Vec<(&str, &str)> =
+        page.moments.iter().map(|(kind, name)| (kind.as_str(), name.as_str())).collect();
+    // a busy machine may add a thread that stood still or a slow client: what is chosen last has no room then
+    let found: Vec<(&str, &str)> =
+        moments.iter().copied().filter(|(kind, _)| !matches!(*kind, "stuck" | "slow")).collect();
+    let room = MOST - (moments.len() - found.len());
+    let first_put = |outcome: &str| {
+        let put = truth.puts().iter().find(|put| put["outcome"] == outcome).expect("such a put");
+        put["pv"].as_str().expect("a PV")
+    };
+    let mark = format!("“{}”", truth.list("marks")[0]["text"].as_str().expect("a text"));
+    let ends = truth.list("iocs").iter().map(|ioc| ("end", ioc["name"].as_str().expect("a name")));
+    let mut expected: Vec<(&str, &str)> = ends.collect();
+    assert_eq!(expected.len(), 2, "both ended");
+    // in the order of the rules, but for alarms
+    expected.extend([("denied", first_put("denied")), ("mark", mark.as_str())]);
+    expected.extend([("fast", "RF:LOOP:"), ("put", first_put("clamped"))]);
+    expected.truncate(room - 1);
+    let is_alarm = |kind: &str| matches!(kind, "major" | "invalid");
+    let alarms: Vec<&str> = found.iter().filter(|(kind, _)| is_alarm(kind)).map(|(_, name)| *name).collect();
+    let others = found.iter().filter(|(kind, _)| !is_alarm(kind));
+    let mut others: Vec<(&str, &str)> = others
+        .map(
+            |(kind, name)| if *kind == "fast" { (*kind, &name[..name.len().min(8)]) } else { (*kind, *name) },
+        )
+        .collect();
+    let count = expected.len();
+    expected.sort_unstable();
+    others.sort_unstable();
+    assert_eq!(others, expected, "{moments:?}");
+    // when each record went MAJOR or INVALID for the first time
+    let mut truly: Vec<(i64, &str)> = Vec::new();
+    for (pv, events) in truth.part("events").as_object().expect("by PV") {
+        if pv.contains('.') || truth.list("looping").iter().any(|looping| looping == record_of(pv)) {
+            continue;
+        }
+        let severity = |event: &Value| event["severity"].as_u64().expect("a number");
+        let events = events.as_array().expect("events");
+        let went = events.windows(2).find(|pair| severity(&pair[0]) < 2 && severity(&pair[1]) >= 2);
+        truly.extend(went.map(|pair| (time(&pair[1], "stamp"), pv.as_str())));
+    }
+    truly.sort_unstable();
+    let first = truly[0].0;
+    assert_eq!(alarms.len(), room - count, "{moments:?}");
+    let (at, _) = truly.iter().find(|(_, pv)| *pv == alarms[0]).expect("it truly went MAJOR");
+    assert!(at - first < NEAR, "{moments:?}: {truly:?}");
+    for (number, name) in alarms.iter().enumerate() {
+        let is_new = !alarms[..number].contains(name);
+        assert!(is_new && truly.iter().any(|(_, pv)| pv == name), "{name}: {truly:?}");
+    }
 }
 
 #[test]
