@@ -288,6 +288,27 @@ fn why_follows_cp_links() {
     assert_eq!(link["change"]["user"], "alice");
 }
 
+/// A CPP link makes a passive record process as a CP link does.
+#[test]
+fn why_follows_cpp_links() {
+    let mut story = Story::new();
+    story.scan(1500 * MS, RB, 10.0, NO_ALARM);
+    let link = Value::Text(b"T:SP CPP NMS".to_vec());
+    story.tell(1600 * MS, Fact::FieldValue(FieldValue { record: RB, field: INPA, value: link }));
+    story.put(2 * SECOND, SP, 1.0, 2.0);
+    story.follow(2 * SECOND + MS, RB, 20.0, NO_ALARM);
+    let directory = story.written();
+    let text = works(directory.path(), &["why", "T:RB", "log", "--utc"]);
+    for part in [
+        "T:RB changed from 10 to 20 at ",
+        "Cause: CP link T:RB.INPA from T:SP\n",
+        "T:RB.INPA follows T:SP, which changed ",
+        "T:SP changed from 1 to 2 at ",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
 /// The report names what began it all, by way of two CP links, as `alarms` does; not where a link's source is not known.
 #[test]
 fn the_report_follows_cp_links_as_alarms_does() {
