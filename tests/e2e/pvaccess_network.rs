@@ -1,6 +1,6 @@
 //! PVAccess beside puts to records: searches, servers that come and go, servers without records, calls.
 
-use crate::rig::{json_lines, wait_until, Rig};
+use crate::rig::{json_lines, wait_until, Client, Rig};
 use serde_json::{json, Value};
 use std::thread::sleep;
 use std::time::Duration;
@@ -22,6 +22,25 @@ fn of(lines: &[Value], kind: &str) -> Vec<Value> {
     lines.iter().filter(|line| line["kind"] == kind).cloned().collect()
 }
 
+/// Monitors one PV twice, and another until the end.
+fn monitors(client: &mut Client) {
+    for (pv, stops) in [("PVA:TEXT", true), ("PVA:TEXT", true), ("PVA:ARRAY", false)] {
+        let answer = client.tries(json!({"do": "monitor", "pv": pv, "stops": stops}));
+        assert!(answer["error"].is_null(), "{answer}");
+    }
+}
+
+/// That is told.
+fn are_monitored(lines: &[Value]) {
+    let monitored: Vec<Value> = of(lines, "monitored")
+        .iter()
+        .map(|line| json!([line["pv"], line["count"], line["going_on"], line["servers"], line["protocol"]]))
+        .collect();
+    let of_ioc = json!([format!("127.0.0.1:{PVA}")]);
+    let truth = json!([["PVA:TEXT", 2, false, of_ioc, "pva"], ["PVA:ARRAY", 1, true, of_ioc, "pva"]]);
+    assert_eq!(json!(monitored), truth, "{lines:#?}");
+}
+
 #[test]
 fn the_network_of_pvaccess_is_told_as_it_was() {
     let Some(rig) = Rig::new("pvaccess-network") else { return };
@@ -31,10 +50,7 @@ fn the_network_of_pvaccess_is_told_as_it_was() {
     let mut ca = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut ca, "PVA:READY", "both");
     let mut client = rig.client("p4p", &[PORT], &[]);
-    for (pv, stops) in [("PVA:TEXT", true), ("PVA:TEXT", true), ("PVA:ARRAY", false)] {
-        let answer = client.tries(json!({"do": "monitor", "pv": pv, "stops": stops}));
-        assert!(answer["error"].is_null(), "{answer}");
-    }
+    monitors(&mut client);
     // two have it; nobody has the other, and the client waits for 20 s
     client.get("PVA:SP");
     let missing = client.tries(json!({"do": "get", "pv": "PVA:NOBODY"}));
@@ -48,13 +64,7 @@ fn the_network_of_pvaccess_is_told_as_it_was() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
     drop((again, ioc));
     let lines = net(&rig, &[]);
-    let monitored: Vec<Value> = of(&lines, "monitored")
-        .iter()
-        .map(|line| json!([line["pv"], line["count"], line["going_on"], line["servers"], line["protocol"]]))
-        .collect();
-    let of_ioc = json!([format!("127.0.0.1:{PVA}")]);
-    let truth = json!([["PVA:TEXT", 2, false, of_ioc, "pva"], ["PVA:ARRAY", 1, true, of_ioc, "pva"]]);
-    assert_eq!(json!(monitored), truth, "{lines:#?}");
+    are_monitored(&lines);
     let several = of(&lines, "several_servers");
     let servers = json!([format!("127.0.0.1:{PVA}"), format!("127.0.0.1:{OTHER}")]);
     assert!(several.iter().any(|line| line["pv"] == "PVA:SP" && line["servers"] == servers), "{lines:#?}");
@@ -70,6 +80,35 @@ fn the_network_of_pvaccess_is_told_as_it_was() {
     assert!(restarted["text"].as_str().is_some_and(|text| text.contains(" instead of ")), "{restarted}");
     let text = String::from_utf8(rig.replay("net", &["--pv", "PVA:NOBODY"]).stdout).unwrap();
     assert!(text.contains("PVAccess: PVA:NOBODY searched for by"), "{text}");
+}
+
+/// QSRV1, by the server of pvAccess: who searched for its PVs, and who monitors them.
+#[test]
+fn the_network_of_qsrv_is_told_as_it_was() {
+    let Some(rig) = Rig::new("pvaccess-network-qsrv") else { return };
+    let ioc = rig.ioc_with("network", PORT, "pvaccess.db", &["--pva", "qsrv"]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut ca = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ca, "PVA:READY", "both");
+    let mut client = rig.client("p4p", &[PORT], &[]);
+    monitors(&mut client);
+    client.get("PVA:STILL");
+    // searches are told once a second
+    sleep(Duration::from_millis(1500));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    drop(ioc);
+    let lines = net(&rig, &[]);
+    are_monitored(&lines);
+    for pv in ["PVA:TEXT", "PVA:ARRAY", "PVA:STILL"] {
+        let searched = of(&lines, "searched");
+        let told = searched.iter().find(|line| line["pv"] == pv);
+        let told = told.unwrap_or_else(|| panic!("{pv} was searched for: {lines:#?}"));
+        assert_eq!(
+            (&told["reason"], &told["servers"]),
+            (&json!("answered"), &json!([format!("127.0.0.1:{PVA}")])),
+            "{told}"
+        );
+    }
 }
 
 /// Puts and calls to a server without records: nothing but its answers shows what came of them.
