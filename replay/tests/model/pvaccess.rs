@@ -339,6 +339,31 @@ fn what_packets_alone_show() {
     assert_eq!((second.callback_ms, &second.requested), (None, &Value::Double(3.5)));
 }
 
+/// PUT_GET that a server carries out, with records and without: its outcome, and what the server sent back.
+#[test]
+fn a_put_and_get_that_was_carried_out() {
+    for with_records in [true, false] {
+        let mut story = told();
+        story.asks(SECOND, 11, PvaKind::PutGet, value(DOUBLE, 2, &[5.0]));
+        if with_records {
+            put(&mut story, SECOND + 100 * US, SP, 1.0, 5.0);
+        }
+        let (text, value) = (String::new(), value(DOUBLE, 2, &[5.5]));
+        let answer = PvaAnswer { circuit: 81, ioid: 5, kind: PvaKind::PutGet, status: 0, text, value };
+        story.push(SECOND + 2 * MS, Fact::PvaAnswer(Box::new(answer)));
+        let lines = story.puts();
+        let [line] = lines.as_slice() else { panic!("{lines:#?}") };
+        let pva = line.pva.clone().expect("it came by PVAccess");
+        assert_eq!((pva.request, &*line.status, line.callback_ms), ("put_get", "ok", Some(2.0)));
+        assert_eq!(pva.fields, [("value".to_owned(), Value::Double(5.0))]);
+        assert_eq!(pva.result, [("value".to_owned(), Value::Double(5.5))]);
+        assert_eq!(line.source, if with_records { "both" } else { "packet" });
+        if with_records {
+            assert_eq!((&line.old, &line.new), (&Value::Double(1.0), &Value::Double(5.0)));
+        }
+    }
+}
+
 #[test]
 fn process_and_calls() {
     let mut story = calls();
