@@ -2,7 +2,7 @@
 
 use crate::wire::*;
 use iocrec::net::filter::{self, BULK_REQUEST, DEPTHS, MAX_PORTS};
-use iocrec::net::protocol::Side;
+use iocrec::net::protocol::{Decoder as _, Side};
 use iocrec::net::service::Ports;
 use iocrec::pva::{Decoder, Limits};
 use iocrec::{ca, pva};
