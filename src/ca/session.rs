@@ -305,12 +305,13 @@ impl Session {
         let by_cid = seed.cid.and_then(|cid| channels.by_cid(circuit, cid));
         let channel = |place: Place| channels.get(place).map(|channel| (place, channel));
         let same = |c: &Channel| c.pv.is_empty() || c.pv == seed.pv;
-        // The same channel may be known by its sid, or still be waiting for it; or both, if its answer was not seen, but a put.
+        // The same channel may be known by its sid, or still be waiting for it; or both, if its answer was not seen, but a put:
+        // of such a one the client's number is not known.
         let waiting = by_cid.and_then(channel).filter(|(_, c)| c.sid.is_none());
         let asked = waiting.as_ref().filter(|(_, c)| c.pv == seed.pv).map(|(place, _)| *place);
         match by_sid.and_then(channel).or(waiting) {
             Some((place, channel)) if same(&channel) => {
-                if let Some(asked) = asked.filter(|asked| *asked != place) {
+                if let Some(asked) = asked.filter(|asked| *asked != place && channel.cid.is_none()) {
                     context.close(time, asked, ChannelReason::Replaced);
                 }
                 let new = Channel {

@@ -129,6 +129,21 @@ fn a_channel_without_an_answer_is_one() {
     }
 }
 
+/// The client asks for a second channel of the same number and name. The memory that is read knows only the first.
+#[test]
+fn memory_knows_the_first_of_two_channels() {
+    let mut w = opened();
+    w.client(&create(7, "A"));
+    w.server(&created(7, 1));
+    w.client(&create(7, "A"));
+    let now = w.time;
+    let seeds = [SeedChannel { cid: Some(7), sid: 1, pv: "A".into(), dbr: None, count: None }];
+    w.decoder.seed(0, now, CLIENT, SERVER, "op", "console", 13, &seeds, &mut w.out);
+    w.server(&created(7, 2));
+    w.client(&[put(true, 1, 1, &[1.0]), put(true, 2, 2, &[2.0])].concat());
+    assert_eq!(names(&mut w), ["A", "A"]);
+}
+
 /// Memory shows the channel that came behind another name before the packets of both are processed.
 #[test]
 fn memory_is_ahead_of_a_name() {
