@@ -167,6 +167,8 @@ fn of_loss(Loss { source, count, cause, .. }: &Loss) -> String {
     match (count, source) {
         (0, LossSource::Storage) => format!("recording was interrupted: {cause}"),
         (0, _) => format!("{}: {cause}", lost(0, *source)),
+        // what is not counted by bytes, as segments and subscriptions: its cause goes on from the number
+        (_, LossSource::Stream) if !cause.starts_with("bytes") => format!("lost of streams: {count} {cause}"),
         (_, LossSource::Stream) => format!("lost {} of streams: {cause}", counted(*count, "byte")),
         _ => format!("lost {}: {cause}", number_of(*count, source_name(*source))),
     }
@@ -356,11 +358,17 @@ mod tests {
     /// Of the records of a list that claims an absurd number some are missing, but recording went on.
     #[test]
     fn only_storing_is_interrupted() {
-        let told = |source, count| of_loss(&Loss { source, count, since: 0, cause: "why".to_owned() });
+        let of = |source, count, cause: &str| {
+            of_loss(&Loss { source, count, since: 0, cause: cause.to_owned() })
+        };
+        let told = |source, count| of(source, count, "why");
         assert_eq!(told(LossSource::Storage, 0), "recording was interrupted: why");
         assert_eq!(told(LossSource::Names, 0), "an unknown number of names lost: why");
         assert_eq!(told(LossSource::Names, 3), "lost 3 names: why");
-        assert_eq!(told(LossSource::Stream, 3), "lost 3 bytes of streams: why");
+        let bytes = of(LossSource::Stream, 3, "bytes were not captured");
+        assert_eq!(bytes, "lost 3 bytes of streams: bytes were not captured");
+        let resets = of(LossSource::Stream, 3, "TCP resets not believed");
+        assert_eq!(resets, "lost of streams: 3 TCP resets not believed");
     }
 
     #[test]
