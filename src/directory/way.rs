@@ -137,8 +137,13 @@ fn follow(at: BorrowedFd<'_>, name: &OsStr, links: &mut u32) -> io::Result<Owned
 
 /// The user who has mounted a file system that a process serves, by its line of mountinfo; nobody's number if it does not say.
 fn mounted_by(mount: &str) -> u32 {
-    // the options of the file system are last; what is before them may be of the user's choice
-    let options = mount.rsplit(' ').next().unwrap_or_default();
+    // the options of the file system are last; the source before them may be of the user's choice
+    let mut words = mount.rsplit(' ');
+    let options = words.next().unwrap_or_default();
+    // the host of a virtual machine serves it, and only root mounts it: the options do not say that
+    if words.nth(1) == Some("virtiofs") {
+        return 0;
+    }
     options.split(',').find_map(|option| option.strip_prefix("user_id=")?.parse().ok()).unwrap_or(u32::MAX)
 }
 
@@ -343,6 +348,9 @@ mod tests {
             assert!(!is_trusted(by("x", unknown)), "{unknown}");
         }
         assert!(!is_trusted(mounted_by("")));
+        assert_eq!(mounted_by("36 35 0:43 / /mnt/a rw,relatime shared:7 - virtiofs virtiofs rw"), 0);
+        assert!(!is_trusted(mounted_by("36 35 0:43 / /mnt/a rw - fuse.virtiofs virtiofs rw")));
+        assert!(!is_trusted(mounted_by("36 35 0:43 / /mnt/a rw - fuse virtiofs rw")));
         let own = File::open(".").unwrap();
         assert!(mount_of(own.as_raw_fd()).split(' ').nth(4).is_some_and(|place| place.starts_with('/')));
     }
