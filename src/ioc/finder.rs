@@ -214,6 +214,11 @@ impl Finder {
             }
             self.constants_left = self.constants_left.saturating_sub(bytes);
             let has_base = stripped::has_base(&opened, &elf);
+            // what was not found may be in what could not be read
+            if !has_base && !opened.is_unchanged() {
+                self.undecided.insert(pid);
+                return None;
+            }
             known.has_base = Some(has_base);
             if has_base {
                 let mut more = (*elf).clone();
@@ -316,4 +321,40 @@ fn find_base(pid: u32, program: &Module) -> Option<u64> {
     let here = |(start, end): (u64, u64)| (start.wrapping_add(program.bias), end.wrapping_add(program.bias));
     let variables: Vec<(u64, u64)> = program.elf.variables().map(here).collect();
     stripped::find_base(pid, &memory, &variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::reader::{use_reader_process, Inspection};
+    use std::time::Duration;
+
+    /// A program may be on a server that answers late, or its process have used up the time for it.
+    #[test]
+    fn a_program_that_could_not_be_read_is_searched_again() {
+        let work = || {
+            use_reader_process();
+            let own = std::process::id();
+            let inspect = |bytes| Inspection::begin(own, bytes, Duration::from_secs(60));
+            let all = inspect(u64::MAX);
+            let exe = process::link(own, "exe");
+            let mappings = process::mappings(own).unwrap();
+            let files = files(own, &mappings).unwrap();
+            let program = files.iter().find(|file| file.code.path == exe).unwrap();
+            let mut finder = Finder::default();
+            finder.modules(own, &files);
+            drop(all);
+            let is_known = |finder: &Finder| finder.files[&program.named.identity].has_base.is_some();
+            // enough to open it, less than its constants
+            let part = inspect(128 << 10);
+            assert!(finder.with_base(own, program).is_none());
+            assert!(!is_known(&finder));
+            assert!(finder.is_undecided(own));
+            drop(part);
+            let _all = inspect(u64::MAX);
+            finder.with_base(own, program);
+            assert!(is_known(&finder));
+        };
+        std::thread::spawn(work).join().unwrap();
+    }
 }
