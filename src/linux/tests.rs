@@ -46,6 +46,19 @@ fn readers_read_the_same_as_in_place() {
     assert!(here.2.iter().any(|mapping| there.2.contains(mapping)));
 }
 
+/// Where stat() and /proc/PID/maps give a file other numbers (overlay, btrfs), it is mapped to find out.
+#[test]
+fn an_inspection_may_map_a_file() {
+    let told = with_reader(|| {
+        let pid = std::process::id();
+        let inspection = Inspection::begin(pid, 1 << 20, Duration::from_secs(60));
+        let opened = Opened::named(Path::new(&process::link(pid, "exe"))).unwrap();
+        let line = opened.handle().mapped_line();
+        (line.is_some(), inspection.end())
+    });
+    assert_eq!(told, (true, None));
+}
+
 /// The kernel makes the event, and leaves out the descriptor of it that this program has no room for.
 #[test]
 fn an_event_without_a_descriptor_is_a_want_of_room() {

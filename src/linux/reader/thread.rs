@@ -191,7 +191,9 @@ impl ThreadReader {
                     self.note_wait(subject, waited);
                 }
                 if let (Ok((bytes, _)), Some((_, budget))) = (&reply, &mut self.inspection) {
-                    if let Err(refused) = budget.take(*bytes as u64) {
+                    // that of a mapping is its address
+                    let bytes = if request == Request::Map { 0 } else { *bytes as u64 };
+                    if let Err(refused) = budget.take(bytes) {
                         self.refused = Some(refused);
                         return Err(refused.into());
                     }
