@@ -89,12 +89,17 @@ pub struct Held {
 impl Held {
     /// Looks through the logs. Parts that can't be read were reported when they were read for the answer.
     pub fn look(logs: &Logs) -> Held {
+        Held::look_at(logs, Blocks::All)
+    }
+
+    /// The same of these blocks.
+    fn look_at(logs: &Logs, blocks: Blocks) -> Held {
         let mut held = Held { packets_only: true, ..Held::default() };
         for run in logs.runs() {
             let mut context = Context::default();
             SetLater::find(run).inspect(|set| set.apply_to(&mut context));
             first_clock(run).into_iter().for_each(|(_, begun)| held.reach(begun));
-            for part in Scan::new(run, Blocks::All) {
+            for part in Scan::new(run, blocks) {
                 let Part::Block(block) = part else { continue };
                 block.events.iter().for_each(|event| held.event(&mut context, event.time, &event.fact));
             }
@@ -271,7 +276,13 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
 /// Says so if what was asked for can't be in these logs: no name matches, or the time lies outside. For answers with rows that
 /// nothing was asked of.
 pub fn mismatch(logs: &Logs, filter: &Filter, zone: &Zone) -> Option<String> {
-    (filter.count() > 0).then(|| Held::look(logs).lacks(filter, zone).or_else(|| no_pv(&filter.pv, logs)))?
+    if filter.count() == 0 {
+        return None;
+    }
+    // Blocks with definitions have all names, and most of the time. Only if something is not in them, all is read.
+    let seems = Held::look_at(logs, Blocks::Definitions).lacks(filter, zone);
+    let lacks = seems.and_then(|_| Held::look(logs).lacks(filter, zone));
+    lacks.or_else(|| no_pv(&filter.pv, logs))
 }
 
 impl Held {
