@@ -360,10 +360,10 @@ fn no_pv(patterns: &[Pattern], logs: &Logs) -> Option<String> {
     })
 }
 
-/// Says so if no host or IOC has a name that matches.
+/// Says so if no host or IOC has a name that matches, if that is certain: not all are remembered.
 fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> Option<String> {
     let pattern = pattern.as_ref()?;
-    if names.iter().any(|name| pattern.matches(name)) {
+    if names.len() >= MAX_NAMES || names.iter().any(|name| pattern.matches(name)) {
         return None;
     }
     Some(no_match(kind, pattern, names))
@@ -474,5 +474,27 @@ impl fmt::Display for NoChange {
                 write!(f, "no record or PV '{pv}' in these logs; did you mean {}?", suggestions.join(", "))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where IOCs start again and again, not all of their processes are remembered: one of the others is not denied.
+    #[test]
+    fn a_name_that_may_have_been_forgotten_is_not_denied() {
+        let (mut held, zone) = (Held::default(), Zone::utc());
+        let asked = Filter { ioc: Some("demo pid 7000".into()), ..Filter::default() };
+        for pid in 1..MAX_NAMES {
+            remember(&mut held.processes, &with_pid("demo", u32::try_from(pid).unwrap()));
+        }
+        remember(&mut held.iocs, "demo");
+        let said = held.lacks(&asked, &zone).expect("it is not there");
+        assert!(said.starts_with("no IOC matches 'demo pid 7000'; these logs have demo pid "), "{said}");
+        for pid in [6999, 7000] {
+            remember(&mut held.processes, &with_pid("demo", pid));
+        }
+        assert_eq!(held.lacks(&asked, &zone), None);
     }
 }
