@@ -232,6 +232,21 @@ fn every_kind_of_line_in_every_format() {
     assert!(!text.contains("server 10.0.0.7:5064 started"), "it may be older than the recorder");
 }
 
+/// A name that was searched for, and that no record or channel has, is not denied where lines of another kind are asked for.
+#[test]
+fn lines_of_other_kinds_are_there() {
+    let directory = network();
+    let said = |words: &[&str]| {
+        let (code, out, err) = run(directory.path(), &[&["net", "log"], words].concat());
+        assert_eq!((code, out.as_str()), (0, ""), "{words:?}: {err}");
+        err
+    };
+    let other = said(&["--kind", "disconnected", "--pv", "NOBODY:HAS"]);
+    assert!(other.contains("lines of other kinds do") && !other.contains("no PV"), "{other}");
+    let none = said(&["--kind", "disconnected", "--pv", "NOBODY:ASKED"]);
+    assert!(none.contains("no PV or record matches 'NOBODY:ASKED'"), "{none}");
+}
+
 /// A client's line has what is told of its circuit.
 #[test]
 fn what_clients_tells_of_a_circuit() {

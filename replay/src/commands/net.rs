@@ -13,7 +13,7 @@ use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::net::FORMATS;
 use crate::terminal::Terminal;
-use crate::words::counted;
+use crate::words::{are, counted};
 use iocrec_cli::command;
 
 command! {
@@ -61,6 +61,7 @@ impl Command for Net {
         let found = Network::read(&logs);
         let (is_recorded, has_datagrams) = (found.is_recorded, found.has_datagrams);
         let (mut lines, ordinary, left_out) = found.lines(&filter, self.all || !self.kind.is_empty());
+        let matches = ordinary > 0 || !lines.is_empty();
         lines.retain(|line| self.kind.is_empty() || self.kind.contains(&line.kind));
         let mut writer = (self.format.writer)(&zone);
         writer.begin(out)?;
@@ -69,7 +70,8 @@ impl Command for Net {
         }
         writer.end(out)?;
         if left_out > 0 {
-            Terminal.report(&format_args!("{left_out} more are not shown: there are too many"));
+            let are = are(left_out);
+            Terminal.report(&format_args!("{left_out} more {are} not shown: there are too many"));
         }
         if !is_recorded {
             Terminal.report(
@@ -94,6 +96,12 @@ impl Command for Net {
             Terminal.report(&format_args!(
                 "{what} not shown: connects, closed circuits, answered searches, traffic; see --all"
             ));
+        } else if lines.is_empty() && matches {
+            // names that only a search had are in these lines alone: they are not to be denied
+            Terminal.report(match self.kind.is_empty() {
+                true => &"nothing unusual on the network matches; --all shows what is ordinary",
+                false => &"nothing of that kind matches, but lines of other kinds do",
+            });
         } else if lines.is_empty() && is_recorded {
             Terminal.report(&explain(Nothing::Network, &logs.without_notices(), &filter, false, &zone));
         } else if let Some(line) =
