@@ -697,6 +697,8 @@ fn a_dash_is_standard_output() {
     let here = directory.path();
     write_log(&here.join("log"), "box1", 7);
     assert_eq!(works(here, &["puts", "log", "-o", "-"]), works(here, &["puts", "log"]));
+    let follow = ["follow", "log", "--once"];
+    assert_eq!(works(here, &[&follow[..], &["-o", "-"]].concat()), works(here, &follow));
     assert!(!here.join("-").exists());
     assert_eq!(works(here, &["puts", "log", "-o", "./-"]), "");
     assert!(here.join("-").exists());

@@ -41,6 +41,12 @@ option_group! { $
 }
 
 impl Reading {
+    /// The file that the answer goes to. `-` is standard output, as in most programs; a file of that name is `./-`.
+    pub fn file(&self) -> Option<&Path> {
+        // of follow, which reads standard input by that name, with the space that keeps it from being an option
+        self.output.as_deref().filter(|file| !matches!(file.to_str(), Some("-" | " -")))
+    }
+
     /// Opens the logs; notices go to standard error. `ioc`: the processes that are asked for.
     pub fn open(&self, ioc: Option<Pattern>) -> Result<Logs, Failure> {
         self.open_with(true, ioc, None)
@@ -212,8 +218,8 @@ option_group! { $
 impl Growing {
     /// Checks that the answer can be written while the log is followed.
     pub fn check(&self, reading: &Reading) -> Result<(), UsageError> {
-        match &reading.output {
-            Some(file) if self.follow => Err(UsageError::FollowIntoFile(file.clone())),
+        match reading.file() {
+            Some(file) if self.follow => Err(UsageError::FollowIntoFile(file.to_owned())),
             _ if self.follow && reading.offsets().is_auto() => Err(UsageError::AutoWhileGrowing("--follow")),
             _ => Ok(()),
         }

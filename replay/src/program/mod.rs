@@ -120,8 +120,7 @@ fn print(text: &str) -> io::Result<()> {
 fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let (_, command) = arguments.command.get();
     let reading = command.reading();
-    // as in most programs; a file of that name is ./-
-    let file = reading.output.as_deref().filter(|file| file.as_os_str() != "-");
+    let file = reading.file();
     let failed = |error| Failure::output(error, file);
     let destination = Destination::open(file, &reading.logs)?;
     let styled = style::is_wanted(destination.is_terminal());

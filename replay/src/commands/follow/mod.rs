@@ -144,10 +144,11 @@ impl Command for Follow {
             }
             _ => {}
         }
-        if let Some(file) = &self.output {
-            return Err(UsageError::FollowIntoFile(file.clone()));
+        let reading = self.reading();
+        if let Some(file) = reading.file() {
+            return Err(UsageError::FollowIntoFile(file.to_owned()));
         }
-        if self.reading().offsets().is_auto() {
+        if reading.offsets().is_auto() {
             return Err(UsageError::AutoWhileGrowing("follow"));
         }
         match (self.logs.as_slice(), &self.spool) {
