@@ -61,7 +61,8 @@ impl Command for Clients {
         }
         writer.end(out)?;
         if left_out > 0 {
-            Terminal.report(&format_args!("{left_out} more circuits are not shown: there are too many"));
+            let what = counted(left_out, "more circuit");
+            Terminal.report(&format_args!("{what} not shown: there are too many"));
         }
         if without_circuit > 0 {
             Terminal.report(&format_args!(

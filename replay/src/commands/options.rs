@@ -11,6 +11,7 @@ use crate::pattern::Pattern;
 use crate::terminal::{progress, Terminal};
 use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};
+use crate::words::counted;
 use crate::{Logs, OpenOptions};
 use iocrec_cli::option_group;
 use iocrec_log::reader::ReadError;
@@ -372,7 +373,7 @@ pub fn begins_after(zone: &Zone, logs: &Logs, filter: &Filter, time: i64) -> Opt
     let named = named.map(|(host, begin)| format!("that of {} at {}", name(host), zone.format(*begin, 3)));
     let more = match later.len().saturating_sub(BEGINS) {
         0 => String::new(),
-        more => format!(", and those of {more} more hosts later"),
+        more => format!(", and those of {} later", counted(more as u64, "more host")),
     };
     Some(format!("logs begin later: {}{more}", named.collect::<Vec<_>>().join(", ")))
 }

@@ -3,6 +3,7 @@
 //! The page's own code formats times, too, and knows no zones but the reader's. So it gets the offset that the zone has
 //! at the begin of the log.
 
+use crate::names::number_of;
 use crate::time::Zone;
 use jiff::tz::Offset;
 use jiff::Timestamp;
@@ -136,11 +137,11 @@ pub fn length(nanoseconds: i64) -> String {
     }
 }
 
-/// The count of a loss; 0 is not known.
-pub fn lost(number: u64) -> String {
+/// How many of these things were lost; 0 is not known.
+pub fn lost(number: u64, things: &str) -> String {
     match number {
-        0 => "an unknown number of".to_owned(),
-        number => count(number),
+        0 | 1 => number_of(number, things),
+        number => format!("{} {things}", count(number)),
     }
 }
 
@@ -190,6 +191,8 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!((count(7), count(41_624)), ("7".into(), "41\u{202f}624".into()));
         assert_eq!((plural(1, "put"), plural(2000, "put")), ("1 put".into(), "2\u{202f}000 puts".into()));
+        let hits = [0, 1, 2000].map(|number| lost(number, "hits"));
+        assert_eq!(hits, ["an unknown number of hits", "1 hit", "2\u{202f}000 hits"]);
         assert_eq!((length(2_400_000_000), length(66_000_000_000)), ("2.4 s".into(), "66 s".into()));
     }
 }

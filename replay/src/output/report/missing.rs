@@ -53,13 +53,16 @@ fn losses(facts: &Facts, items: &mut Vec<Item>) {
         let link = facts.clock.link(loss.from, loss.to);
         let why = format!("{span}, {}; counts there are minima.", loss.cause);
         let link = Some((link, "show"));
-        items.push(Item { link, ..item(format!("{} {} lost", lost(loss.count), loss.what), why) });
+        items.push(Item { link, ..item(format!("{} lost", lost(loss.count, loss.what)), why) });
     }
     let others = losses.get(MAX_EACH..).unwrap_or_default();
     if !others.is_empty() {
         let total = others.iter().map(|loss| loss.count).fold(0, u64::saturating_add);
-        let what = format!("{} more losses", others.len());
-        items.push(item(what, format!("{} things in all; iocreplay info lists them.", count(total))));
+        let what = match others.len() {
+            1 => "1 more loss".to_owned(),
+            more => format!("{more} more losses"),
+        };
+        items.push(item(what, format!("{} in all; iocreplay info lists them.", plural(total, "thing"))));
     }
 }
 
@@ -77,7 +80,7 @@ fn gaps(facts: &Facts, items: &mut Vec<Item>) {
     }
     let others = gaps.get(MAX_EACH..).unwrap_or_default();
     if !others.is_empty() {
-        items.push(item(format!("{} more gaps", others.len()), "iocreplay info lists them."));
+        items.push(item(plural(others.len() as u64, "more gap"), "iocreplay info lists them."));
     }
 }
 
@@ -204,8 +207,8 @@ fn processes(facts: &Facts, items: &mut Vec<Item>) {
         items.push(shown_at("#iocs", item(format!("{name} not probed"), format!("{whose}:{reason}."))));
     }
     if more > 0 {
-        let why = "are not in place; the cards of the IOCs list them.";
-        items.push(shown_at("#iocs", item(format!("{more} more probes"), why)));
+        let why = "not in place; the cards of the IOCs list them.";
+        items.push(shown_at("#iocs", item(plural(more as u64, "more probe"), why)));
     }
 }
 

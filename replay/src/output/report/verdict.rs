@@ -103,7 +103,8 @@ fn subject(facts: &Facts) -> (Part, Option<i64>) {
     if let Some(loss) = facts.losses.iter().max_by_key(|loss| (loss.to.saturating_sub(loss.from), loss.count))
     {
         let span = clock.span(loss.from, loss.to);
-        let text = format!("{none}; {} {} were lost in {span}.", lost(loss.count), loss.what);
+        let were = if loss.count == 1 { "was" } else { "were" };
+        let text = format!("{none}; {} {were} lost in {span}.", lost(loss.count, loss.what));
         return (strong(text, Some(clock.link(loss.from, loss.to))), Some(loss.from));
     }
     let worst = [3, 2, 1].into_iter().find_map(|severity| facts.went(severity).next());

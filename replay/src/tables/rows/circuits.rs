@@ -7,13 +7,15 @@ use crate::answers::clients::{ClientLine, Clients};
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::terminal::Terminal;
+use crate::words::counted;
 use iocrec_log::event::Origin;
 
 /// Adds the circuits, in the order in which they ended.
 pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {
     let found = Clients::read(logs, filter);
     if found.left_out > 0 {
-        Terminal.report(&format_args!("{} more circuits are left out: there are too many", found.left_out));
+        let what = counted(found.left_out, "more circuit");
+        Terminal.report(&format_args!("{what} left out: there are too many"));
     }
     let mut lines = found.lines(filter);
     lines.sort_by_key(|line| (end(line), line.run, line.circuit));
