@@ -243,6 +243,8 @@ fn shown(value: &Value, target: Target) -> Result<(&'static str, &'static str, S
             ("one", "-s", number.to_string())
         }
         Value::UInt(number) => ("one", "-s", number.to_string()),
+        // caget -n reads a state as a number with a sign
+        Value::Int(number) if is_enum && target.dbf.is_some() => ("one", "-n", (*number as i16).to_string()),
         Value::Int(number) if is_enum => ("one", "-n", number.to_string()),
         Value::Int(number) if matches!(target.dbf, Some(Dbf::Char | Dbf::UChar)) => {
             ("one", "", (*number as i8).to_string())
@@ -270,7 +272,7 @@ fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), Obsta
             Value::Int(number) if matches!(array.dbf, Dbf::Char | Dbf::UChar) => {
                 let _ = write!(text, "{}", *number as i8);
             }
-            // caget -n reads it as a number with a sign
+            // with a sign, likewise
             Value::Int(number) if matches!(array.dbf, Dbf::Enum | Dbf::Menu | Dbf::Device) => {
                 let _ = write!(text, "{}", *number as i16);
             }
@@ -341,5 +343,7 @@ mod tests {
         assert_eq!(text(Dbf::Double, negative), ("-g17", "nan".to_owned()));
         let states = Value::Array(Array { dbf: Dbf::Enum, count: 2, bytes: vec![3, 0, 255, 255] });
         assert_eq!(text(Dbf::NoAccess, states), ("-n", "3 -1".to_owned()));
+        // as an mbbo has it whose raw value is none of its states
+        assert_eq!(text(Dbf::Enum, Value::Int(65_535)), ("-n", "-1".to_owned()));
     }
 }
