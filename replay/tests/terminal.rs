@@ -132,6 +132,27 @@ fn progress_is_shown_only_to_people() {
     assert!(!shown.contains("% of"), "{shown:?}");
 }
 
+/// Bytes of a log, which a terminal may obey, and pages of HTML are for files and pipes; `-o -` names none.
+#[test]
+fn what_is_no_text_is_not_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    common::write_log(directory.path(), "box1", 1);
+    let log = [directory.path().to_str().unwrap()];
+    let commands: [&[&str]; 3] =
+        [&["traces", "--format", "otlp-proto"], &["traces", "--format", "perfetto"], &["report"]];
+    let outputs: [&[&str]; 2] = [&[], &["-o", "-"]];
+    for words in commands {
+        for output in outputs {
+            let arguments = [words, output, &log].concat();
+            let [out, error] = run(&arguments, To::Terminal, To::Pipe, &[]);
+            assert!(
+                out.is_empty() && error.contains("a terminal can't show"),
+                "{arguments:?}: {out} {error}"
+            );
+        }
+    }
+}
+
 #[test]
 fn colours_are_shown_only_to_people() {
     let directory = tempfile::tempdir().unwrap();

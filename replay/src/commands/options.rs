@@ -42,10 +42,9 @@ option_group! { $
 }
 
 impl Reading {
-    /// The file that the answer goes to. `-` is standard output, as in most programs; a file of that name is `./-`.
+    /// The file that the answer goes to; `None`: standard output.
     pub fn file(&self) -> Option<&Path> {
-        // of follow, which reads standard input by that name, with the space that keeps it from being an option
-        self.output.as_deref().filter(|file| !matches!(file.to_str(), Some("-" | " -")))
+        named_file(self.output.as_deref())
     }
 
     /// Opens the logs; notices go to standard error. `ioc`: the processes that are asked for.
@@ -94,6 +93,12 @@ impl Reading {
     pub fn offsets(&self) -> Offsets {
         Offsets::from(self.clock_offset.as_slice())
     }
+}
+
+/// The file that `-o` names. `-` is standard output, as in most programs; a file of that name is `./-`.
+pub fn named_file(output: Option<&Path>) -> Option<&Path> {
+    // of follow, which reads standard input by that name, with the space that keeps it from being an option
+    output.filter(|file| !matches!(file.to_str(), Some("-" | " -")))
 }
 
 option_group! { $

@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
-    Chosen, Reading, Since, TimeZone, Until,
+    by_place, by_pv, by_who, named_file, reading, selection, since, time_zone, until, with_aliases, ByPlace,
+    ByPv, ByWho, Chosen, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::nothing_found::{explain, Kind};
@@ -29,7 +29,8 @@ impl Command for Report {
 
     /// Nobody reads HTML on a terminal.
     fn check(&self) -> Result<(), UsageError> {
-        match self.output.is_none() && !self.logs.is_empty() && terminal::standard().is_terminal() {
+        let is_printed = named_file(self.output.as_deref()).is_none() && !self.logs.is_empty();
+        match is_printed && terminal::standard().is_terminal() {
             true => Err(UsageError::ReportToTerminal),
             false => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! What commands that write or send for OpenTelemetry have in common.
 
 use super::command::Outcome;
+use super::options::named_file;
 use crate::collector::{Address, Batch, Sender};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
@@ -41,7 +42,7 @@ impl<T: Telemetry> Sending<'_, T> {
             _ => {}
         }
         if let Some(Format { name, .. }) = self.format.filter(|format| is_binary(format.name)) {
-            if self.output.is_none() && self.has_logs && terminal::standard().is_terminal() {
+            if named_file(self.output).is_none() && self.has_logs && terminal::standard().is_terminal() {
                 return Err(UsageError::BinaryToTerminal(name));
             }
         }
