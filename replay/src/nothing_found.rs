@@ -3,7 +3,7 @@
 //! Compares the request with the contents of the logs: hosts, IOCs, PVs (with suggestions), the time that they span, or
 //! whether they hold anything of the kind. This reads the logs again, so it is done only if nothing was found.
 
-use crate::filter::Filter;
+use crate::filter::{names, Filter};
 use crate::logs::Logs;
 use crate::pattern::Pattern;
 use crate::reading::runs::first_clock;
@@ -12,8 +12,9 @@ use crate::reading::scan::{Blocks, Part, Scan};
 use crate::shown_names::{names_process, own_name, with_pid};
 use crate::suggest;
 use crate::time::Zone;
+use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Container, Fact, Ip6, Tier};
+use iocrec_log::event::{Container, Event, Fact, Ip6, Tier};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -351,13 +352,26 @@ fn no_pv(patterns: &[Pattern], logs: &Logs) -> Option<String> {
     let records: Vec<Pattern> = records.map(|(record, _)| Pattern::from(record)).collect();
     let is_there =
         |name: &String| patterns.iter().chain(&records).any(|pattern| pattern.matches(name.as_str()));
-    if names.iter().any(is_there) {
+    if names.iter().any(is_there) || is_link_target(patterns, logs) {
         return None;
     }
     Some(match suggest::nearest(&names, first.trim_matches('*')).as_slice() {
         [] => format!("no PV or record matches '{first}'; list names with iocreplay records"),
         nearby => format!("no PV or record matches '{first}'; did you mean {}?", nearby.join(", ")),
     })
+}
+
+/// Whether a CA link was seen to write to a PV that matches: nothing else tells the name of one that is recorded nowhere.
+fn is_link_target(patterns: &[Pattern], logs: &Logs) -> bool {
+    let is_it = |event: &Event| match &event.fact {
+        Fact::CaLinkPut(put) => {
+            let Pv { record, field } = Pv::new(link_target(&put.pv));
+            patterns.iter().any(|pattern| names(pattern, record, Some(field)))
+        }
+        _ => false,
+    };
+    let has_it = |part: Part| matches!(&part, Part::Block(block) if block.events.iter().any(is_it));
+    logs.scan(Blocks::All).any(has_it)
 }
 
 /// Says so if no host or IOC has a name that matches, if that is certain: not all are remembered.

@@ -140,7 +140,9 @@ impl Collected {
 
     /// Whether nothing was seen of what is asked for.
     pub fn has_nothing_of(&self, filter: &Filter) -> bool {
-        self.puts.total == 0 && (filter.asks_who() || self.of_chosen == 0)
+        // a chain may have no more of it than a CA link to it
+        let is_listed = self.puts.total > 0 || self.chains.total > 0;
+        !is_listed && (filter.asks_who() || self.of_chosen == 0)
     }
 
     /// Whether a record is asked for by its name.
