@@ -168,6 +168,27 @@ fn an_ioc_that_runs_another_program_is_over_and_the_other_is_not() {
     assert!(end("demo").is_string() && end("anew").is_null(), "{out}");
 }
 
+/// A recorder that comes later knows such a process as one IOC: it is what the process runs by then.
+#[test]
+fn an_ioc_that_ran_another_program_before_a_recorder_came_still_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.name == "demo" => Some(ioc),
+        _ => None,
+    });
+    let how = "its process runs another program, or the same anew".to_owned();
+    let anew = Ioc { id: 9, ..*demo.unwrap() };
+    let facts = vec![(3 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how })), (4 * SECOND, Fact::from(anew))];
+    record(&log, 7, 1, facts, 10);
+    record(&log, 8, 20, Vec::new(), 30);
+    let (_, out, err) = run(here, &["iocs", "log", "--json"]);
+    let rows: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ends: Vec<bool> =
+        rows.iter().filter(|row| row["ioc"] == "demo").map(|row| row["end"].is_string()).collect();
+    assert_eq!(ends, [true, false, false], "{out}{err}");
+}
+
 #[test]
 fn what_was_lost_before_makes_its_rates_minima() {
     let directory = tempfile::tempdir().unwrap();

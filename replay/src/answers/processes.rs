@@ -123,10 +123,12 @@ type Identity = (String, String, u32, u64);
 pub struct Processes {
     all: Vec<Process>,
     known: HashMap<Identity, usize>,
-    /// Those that ran another program, or the same anew, as an IOC of their own: by how many came before in their run.
+    /// Those that ran another program, or the same anew, as an IOC of their own: by how many came before.
     anew: HashMap<(Identity, u32), usize>,
-    /// The same by their numbers in the runs.
-    anew_by_id: HashMap<(Identity, IocId), usize>,
+    /// The same by the number of a run and theirs in it.
+    anew_by_id: HashMap<(usize, IocId), usize>,
+    /// How many runs were added.
+    runs: usize,
 }
 
 impl Processes {
@@ -136,12 +138,12 @@ impl Processes {
         for run in logs.runs() {
             let inventory = Inventory::read(run, &Notices::default());
             let first = run.first().and_then(|file| file.header);
-            let begin = first.map(|header| header.created_wall);
+            let begin = first.map(|header| (header.created, header.created_wall));
             let is_missing = first.is_some_and(|header| header.sequence > 0);
             found.add(&inventory, (begin, is_missing), logs.end_of(run));
             let has_ended = |ioc: &Ioc| inventory.end(ioc.id).is_some_and(|end| end.how == UNSEEN);
             if inventory.context().iocs().any(has_ended) {
-                found.note_seen(inventory.context(), run);
+                found.note_seen(found.runs.checked_sub(1), inventory.context(), run);
             }
         }
         let newest = logs.newest();
@@ -161,16 +163,25 @@ impl Processes {
         found
     }
 
-    /// Adds those of a run, the log of which holds the time from `begin` to `end`; `is_missing`, whether it has lost earlier
-    /// segments. Runs come in the order in which they began.
-    pub fn add(&mut self, inventory: &Inventory, (begin, is_missing): (Option<i64>, bool), end: Option<i64>) {
+    /// Adds those of a run, the log of which holds the time from `begin` (monotonic and wall-clock time) to `end`;
+    /// `is_missing`, whether it has lost earlier segments. Runs come in the order in which they began.
+    pub fn add(
+        &mut self,
+        inventory: &Inventory,
+        (begin, is_missing): (Option<(u64, i64)>, bool),
+        end: Option<i64>,
+    ) {
+        let (begun_at, begin) = begin.unzip();
+        let run = self.runs;
+        self.runs += 1;
         let context = inventory.context();
         self.replace(context);
         let mut before: HashMap<(u32, u64), u32> = HashMap::new();
         for ioc in context.iocs() {
-            let seen = before.entry((ioc.pid, ioc.start)).or_default();
-            let entered = self.enter(context, ioc, *seen);
-            *seen += 1;
+            let over = || self.over(&identity(context, ioc), begun_at);
+            let seen = before.entry((ioc.pid, ioc.start)).or_insert_with(over);
+            let entered = self.enter(context, (run, ioc), *seen);
+            *seen = seen.saturating_add(1);
             let Some(number) = entered else { continue };
             let ended = inventory.end(ioc.id);
             let until = ended.and_then(|end| end.wall).or(end);
@@ -228,9 +239,9 @@ impl Processes {
     }
 
     /// Notes until when those of a run were seen whose ends are in parts that are missing.
-    fn note_seen(&mut self, context: &Context, files: &[SegmentFile]) {
+    fn note_seen(&mut self, run: Option<usize>, context: &Context, files: &[SegmentFile]) {
         for (ioc, time) in read_until::of_ended(files) {
-            let number = self.number(context, ioc);
+            let number = self.number(run, context, ioc);
             if let Some(process) = number.and_then(|number| self.all.get_mut(number)) {
                 process.seen = process.seen.max(context.wall(time));
             }
@@ -269,22 +280,36 @@ impl Processes {
         }
     }
 
-    /// The number of a process, which is new if it was not known. `before`: how many IOCs the process was before in this run.
-    fn enter(&mut self, context: &Context, ioc: &Ioc, before: u32) -> Option<usize> {
+    /// How many programs of a process are known to have ended before a run began, which it was recorded in: there, it is
+    /// the one after them. Those that nobody saw ending are not told from each other.
+    fn over(&self, identity: &Identity, begun: Option<u64>) -> u32 {
+        let is_over = |before: &u32| {
+            let process = self.program(identity, *before).and_then(|number| self.all.get(number));
+            let end = process.and_then(|process| process.end.as_ref()).filter(|end| end.how != UNSEEN);
+            end.zip(begun).is_some_and(|(end, begun)| end.time < begun)
+        };
+        (0..u32::MAX).find(|before| !is_over(before)).unwrap_or(u32::MAX)
+    }
+
+    /// The number of what a process was after so many other programs.
+    fn program(&self, identity: &Identity, before: u32) -> Option<usize> {
+        match before {
+            0 => self.known.get(identity).copied(),
+            _ => self.anew.get(&(identity.clone(), before)).copied(),
+        }
+    }
+
+    /// The number of a process of a run, which is new if it was not known. `before`: how many IOCs the process was before.
+    fn enter(&mut self, context: &Context, (run, ioc): (usize, &Ioc), before: u32) -> Option<usize> {
         let identity = identity(context, ioc);
         let host = identity.0.as_str().into();
         let new = self.all.len();
-        let number = if before == 0 {
-            self.known.get(&identity).copied()
-        } else {
-            self.anew.get(&(identity.clone(), before)).copied()
-        };
-        let number = number.or((new < MAX_PROCESSES).then_some(new))?;
+        let number = self.program(&identity, before).or((new < MAX_PROCESSES).then_some(new))?;
         if before == 0 {
             self.known.insert(identity, number);
         } else {
-            self.anew.insert((identity.clone(), before), number);
-            self.anew_by_id.insert((identity, ioc.id), number);
+            self.anew.insert((identity, before), number);
+            self.anew_by_id.insert((run, ioc.id), number);
         }
         if number == new {
             let (ioc, pid) = (ioc.name.as_str().into(), ioc.pid);
@@ -293,14 +318,11 @@ impl Processes {
         Some(number)
     }
 
-    /// The number of the process that an IOC's number stands for.
-    pub fn number(&self, context: &Context, ioc: IocId) -> Option<usize> {
+    /// The number of the process that an IOC's number stands for. `run`: the number of its run among all.
+    pub fn number(&self, run: Option<usize>, context: &Context, ioc: IocId) -> Option<usize> {
         let identity = identity(context, context.ioc(ioc)?);
-        if self.anew_by_id.is_empty() {
-            return self.known.get(&identity).copied();
-        }
-        let key = (identity, ioc);
-        self.anew_by_id.get(&key).or_else(|| self.known.get(&key.0)).copied()
+        let anew = run.and_then(|run| self.anew_by_id.get(&(run, ioc)));
+        anew.or_else(|| self.known.get(&identity)).copied()
     }
 
     /// A process.

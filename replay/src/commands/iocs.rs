@@ -34,9 +34,10 @@ impl Command for Iocs {
             _ => Processes::read(&logs),
         };
         let mut count = 0;
-        for run in logs.runs() {
+        for (number, run) in logs.runs().iter().enumerate() {
             let found = Inventory::read(run, logs.notices());
-            count += output::iocs::write(out, &found, &processes, &filter, shape, count == 0, &zone)?;
+            let of_all = (number, &processes);
+            count += output::iocs::write(out, &found, of_all, &filter, shape, count == 0, &zone)?;
         }
         if count == 0 {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));

@@ -55,11 +55,11 @@ struct IocLine<'a> {
 }
 
 /// Writes the IOCs of a run that match; returns their number. `is_first`: none was written before. `processes` has those
-/// of all runs: another run may tell how one ended.
+/// of all runs, with the number of this one: another run may tell how one ended.
 pub fn write(
     out: &mut Out,
     found: &Inventory,
-    processes: &Processes,
+    (run, processes): (usize, &Processes),
     filter: &Filter,
     shape: Shape,
     is_first: bool,
@@ -72,7 +72,7 @@ pub fn write(
     let mut count = 0;
     for ioc in found.iocs(filter) {
         count += 1;
-        let line = ioc_line(found, processes, ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
+        let line = ioc_line(found, (run, processes), ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
         match shape {
             Shape::Text => {
                 let crash = found.context().crash(ioc.id);
@@ -88,12 +88,13 @@ pub fn write(
 
 fn ioc_line<'a>(
     found: &'a Inventory,
-    processes: &'a Processes,
+    (run, processes): (usize, &'a Processes),
     ioc: &'a Ioc,
     records: usize,
     zone: &Zone,
 ) -> IocLine<'a> {
-    let process = processes.number(found.context(), ioc.id).and_then(|number| processes.get(number));
+    let process = processes.number(Some(run), found.context(), ioc.id);
+    let process = process.and_then(|number| processes.get(number));
     // another run may tell of one that this one did not see
     let own = found.end(ioc.id);
     let seen = own.filter(|end| end.how != UNSEEN);
@@ -207,7 +208,7 @@ mod tests {
         write(
             &mut Out::new(&mut out),
             &inventory(),
-            &Processes::default(),
+            (0, &Processes::default()),
             &Filter::default(),
             Shape::Text,
             true,
@@ -228,7 +229,7 @@ mod tests {
         write(
             &mut Out::new(&mut out),
             &inventory(),
-            &Processes::default(),
+            (0, &Processes::default()),
             &Filter::default(),
             Shape::JsonLines,
             true,

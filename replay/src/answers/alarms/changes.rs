@@ -276,7 +276,8 @@ impl<'a> Changes<'a> {
         if own == 0 {
             let context = run.context();
             let ioc = context.record(record).map(|record| record.ioc);
-            let process = ioc.and_then(|ioc| self.processes.number(&context, ioc));
+            let of = run.peers().map(|(_, of)| of);
+            let process = ioc.and_then(|ioc| self.processes.number(of, &context, ioc));
             drop(context);
             let before = process.and_then(|process| self.before(run, process, number));
             own = u32::try_from(before.unwrap_or(number)).ok()?.checked_add(1)?;

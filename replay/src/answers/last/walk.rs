@@ -79,7 +79,10 @@ impl<'a> Walk<'a> {
     fn is_process(&mut self, run: &Rc<Run>, ioc: IocId) -> bool {
         let (processes, number) = (self.processes, self.number);
         let key = (Rc::as_ptr(run) as usize, ioc);
-        *self.owners.entry(key).or_insert_with(|| processes.number(&run.context(), ioc) == Some(number))
+        *self.owners.entry(key).or_insert_with(|| {
+            let of = run.peers().map(|(_, of)| of);
+            processes.number(of, &run.context(), ioc) == Some(number)
+        })
     }
 
     /// Whether a thread is one of the process.

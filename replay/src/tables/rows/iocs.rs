@@ -39,7 +39,8 @@ fn push(
     }
     let about = context.host();
     for ioc in found.iocs(filter) {
-        let process = processes.number(context, ioc.id).and_then(|number| processes.get(number));
+        let process = processes.number(Some(run), context, ioc.id);
+        let process = process.and_then(|number| processes.get(number));
         // another run may tell of one that this one did not see
         let own = found.end(ioc.id);
         let seen = own.filter(|end| end.how != UNSEEN);
