@@ -508,9 +508,9 @@ fn beacons_of_servers_that_had_an_address_one_after_the_other() {
         _ => None,
     });
     let demo = demo.unwrap();
+    let ioc_at = |start: u64, name: &str| Ioc { start: start * SECOND, name: name.into(), ..demo.clone() };
     let ioc = |id: u32, name: &str, start: u64| {
-        let ioc = Ioc { id, pid: id, start: start * SECOND, name: name.into(), ..demo.clone() };
-        (start * SECOND, Fact::from(ioc))
+        (start * SECOND, Fact::from(Ioc { id, pid: id, ..ioc_at(start, name) }))
     };
     let served = |at: u64, id: u32, by: u32| {
         let mut facts = circuit(at, id, address(5, 42_000 + id as u16));
@@ -534,10 +534,15 @@ fn beacons_of_servers_that_had_an_address_one_after_the_other() {
         // whoever sent this, the late one had begun before the beacon before
         beacons(80, SERVER, BeaconsNoted::OutOfStep, (0, 5), 15),
         beacons(700, SERVER, BeaconsNoted::First, (1, 1), 0),
+        // its process runs the same program anew
+        (705 * SECOND, Fact::IocEnd(IocEnd { ioc: 22, how: "its process runs another program".into() })),
+        (705 * SECOND, Fact::from(Ioc { id: 23, pid: 22, ..ioc_at(60, "late") })),
+        beacons(712, SERVER, BeaconsNoted::OutOfStep, (0, 9), 15),
         (720 * SECOND, Fact::Mark("end".into())),
     ];
     events.extend(served(25, 31, 21));
     events.extend(served(65, 32, 22));
+    events.extend(served(706, 33, 23));
     let directory = log_of(events);
     let told: Vec<String> = rows(directory.path(), &["--all"])
         .iter()
@@ -551,6 +556,7 @@ fn beacons_of_servers_that_had_an_address_one_after_the_other() {
         r#"14:21 "server_restarted" "late""#,
         r#"14:40 "beacons_irregular" "late""#,
         r#"25:00 "server_seen" "late""#,
+        r#"25:12 "server_restarted" "late""#,
     ];
     assert_eq!(told, expected);
 }

@@ -4,7 +4,7 @@ use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Se
 use iocrec_log::event::{
     Address, Beacons, BeaconsNoted, Fact, Ioc, IocId, Ip6, Linkage, PvaBeacons, Registrations,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Servers; a bound for hostile logs.
 const MAX_SERVERS: usize = 10_000;
@@ -50,6 +50,8 @@ pub struct Beaconing {
     servers: HashMap<(bool, Place), ()>,
     /// When the processes of IOCs ended: another one may have served at their places afterwards.
     ended: HashMap<IocId, i64>,
+    /// The same by process id and start: a process may go on as another IOC, with another program or the same anew.
+    left: HashMap<(u32, u64), BTreeSet<i64>>,
     repeaters: Vec<(i64, i64, Registrations)>,
     left_out: u64,
 }
@@ -69,16 +71,19 @@ impl Beaconing {
 
     /// Takes the end of an IOC's process.
     pub(super) fn ioc_ended(&mut self, reading: &Reading, time: u64, ioc: IocId) {
-        if reading.context.ioc(ioc).is_some() {
-            self.ended.entry(ioc).or_insert_with(|| reading.wall(time));
+        if let Some(of) = reading.context.ioc(ioc) {
+            let ended = *self.ended.entry(ioc).or_insert_with(|| reading.wall(time));
+            self.left.entry((of.pid, of.start)).or_default().insert(ended);
         }
     }
 
-    /// The IOC that served at a place at a time, and when it had started: the last that had by then, if it was alive.
+    /// The IOC that served at a place at a time, and when its program had started: the last that had by then, if it was alive.
     fn sender<'a>(&self, reading: &'a Reading, served: &Served, time: i64) -> Option<(i64, &'a Ioc)> {
         let (started, ioc) = served.range(..=time).next_back()?;
         let was_alive = self.ended.get(ioc).is_none_or(|ended| time <= *ended);
-        reading.context.ioc(*ioc).filter(|_| was_alive).map(|ioc| (*started, ioc))
+        let ioc = reading.context.ioc(*ioc).filter(|_| was_alive)?;
+        let before = self.left.get(&(ioc.pid, ioc.start)).and_then(|ends| ends.range(..time).next_back());
+        Some((before.map_or(*started, |ended| *ended.max(started)), ioc))
     }
 
     /// `pva`: the whole fact, with PVAccess.
@@ -151,7 +156,7 @@ impl Beaconing {
             // circuits over IPv6 are found by no address
             let served = iocs.get(&place(of.namespace, of.server)).filter(|_| of.server.ip >= Ip6::END);
             let ioc = served.and_then(|served| self.sender(reading, served, note.since));
-            // anybody can send a beacon with its address, and no IOC's numbers begin again while its process runs
+            // anybody can send a beacon with its address, and no IOC's numbers begin again while its program runs
             let before = note.since.saturating_sub_unsigned(of.gap);
             let had_begun =
                 |by: i64| ioc.is_some_and(|(started, ioc)| started <= by && ioc.linkage != Linkage::Foreign);
