@@ -273,6 +273,29 @@ fn a_loss_before_the_other_recorder_came_still_counts() {
     assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), None), "the other one saw it");
 }
 
+/// A recorder beside the first that leaves out processing has seen nothing of what the first one lost.
+#[test]
+fn a_loss_counts_where_the_other_recorder_leaves_out_processing() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, beside] = ["first", "other"].map(|name| place.path().join(name));
+    let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(40 * SECOND, 2, 3.0));
+    events.push((42 * SECOND, Fact::Loss(Loss { source, count: 17, since: 41 * SECOND, cause })));
+    events.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(&first, "box1", 7, events);
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(*ioc),
+        _ => None,
+    });
+    let without = Ioc { not_probed: vec![NO_PROCESSING.to_owned()], ..demo.unwrap() };
+    let mut events = vec![(SECOND, Fact::from(without)), attached(30 * SECOND, SECOND, "")];
+    events.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(&beside, "box1", 8, events);
+    let doubt = Some("may have changed since: 17 events lost: ring buffer full".to_owned());
+    assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), doubt));
+}
+
 #[test]
 fn times_without_a_recorder() {
     let directory = tempfile::tempdir().unwrap();

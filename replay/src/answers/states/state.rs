@@ -125,13 +125,19 @@ struct Recorder {
     run: Rc<Run>,
     /// The number of the process there.
     ioc: IocId,
-    /// Since when it is attached, a place in the order of time: it saw nothing of what others lost before.
+    /// Since when it is attached and records processing, a place in the order of time: it saw nothing of what others lost
+    /// before.
     attached: Option<i64>,
 }
 
 impl Recorder {
     fn is(&self, run: usize) -> bool {
         address(&self.run) == run
+    }
+
+    /// Whether it was told not to record processing.
+    fn leaves_out_processing(&self) -> bool {
+        self.run.context().ioc(self.ioc).is_some_and(Ioc::leaves_out_processing)
     }
 }
 
@@ -181,7 +187,7 @@ impl Process {
             }
         }
         if let Some(of) = self.of.as_mut().filter(|of| of.is(run)) {
-            of.attached = Some(time);
+            of.attached = Some(time).filter(|_| !of.leaves_out_processing());
         }
         self.attached = true;
     }
@@ -215,17 +221,17 @@ impl Process {
 
     /// Why a value may change without a trace at any time: nothing of the process is recorded but packets and readings.
     fn blind(&self, seen: &Seen) -> Option<&'static str> {
-        let Recorder { run, ioc, .. } = self.of.as_ref()?;
-        let context = run.context();
-        if context.ioc(*ioc).is_some_and(Ioc::leaves_out_processing) && seen.source != ValueSource::Process {
+        let of = self.of.as_ref()?;
+        if of.leaves_out_processing() && seen.source != ValueSource::Process {
             return Some("the processing of its records was not recorded (--no-process)");
         }
         if self.attached || seen.source == ValueSource::Process {
             return None;
         }
+        let context = of.run.context();
         let by_packets = context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
         // Logs of old recorders don't say since when an IOC was recorded. They have no snapshots either.
-        let not_probed = context.ioc(*ioc).is_some_and(|ioc| !ioc.not_probed.is_empty());
+        let not_probed = context.ioc(of.ioc).is_some_and(|ioc| !ioc.not_probed.is_empty());
         (by_packets || not_probed && seen.source == ValueSource::Snapshot)
             .then_some("the processing of its records is not recorded")
     }
