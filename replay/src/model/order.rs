@@ -338,9 +338,12 @@ impl Order {
             }
             self.note_given_out(key, due);
             let (is_copy, other) = self.copies(key, &chain);
-            if !is_copy {
-                // where neither shows what it did, the recorder that knows the server tells more
-                give(first.0, other.filter(|other| tells(other) > tells(&chain)).unwrap_or(chain));
+            // without a hit of its own: one that saw its group's members tells more, or that knows the server
+            match other.filter(|(_, other)| tells(other) > tells(&chain)) {
+                _ if is_copy => {}
+                // in its turn, when the puts of its links are known
+                Some((key, other)) => self.hold(key, other),
+                None => give(first.0, chain),
             }
         }
         let pause = if self.sent_count > MANY_SENT { LINK_WAIT / 4 } else { LINK_WAIT };
@@ -399,7 +402,7 @@ impl Order {
 
     /// Whether there is an account of this put that shows what it did, as it does not: the recorders on both ends of a
     /// circuit see the same message. If there is none, takes another one of it.
-    fn copies(&mut self, key: Key, chain: &Chain) -> (bool, Option<Chain>) {
+    fn copies(&mut self, key: Key, chain: &Chain) -> (bool, Option<(Key, Chain)>) {
         if self.runs.len() < 2 {
             return (false, None);
         }
@@ -435,7 +438,7 @@ impl Order {
                 _ => {}
             }
         }
-        (false, copy.and_then(|copy| self.take(copy)))
+        (false, copy.and_then(|copy| Some((copy, self.take(copy)?))))
     }
 
     fn take(&mut self, key: Key) -> Option<Chain> {
@@ -575,10 +578,11 @@ impl Order {
     }
 }
 
-/// How much a chain tells of the put that it begins with: what it did in its IOC, or at least who serves it.
+/// How much a chain tells of the put that it begins with: what it did in its IOC, be it to the members of a group, or at least
+/// who serves it.
 fn tells(chain: &Chain) -> u8 {
     let Some(root) = chain.root() else { return 0 };
-    if matches!(&root.kind, SpanKind::Put(put) if put.kind.is_some()) {
+    if matches!(&root.kind, SpanKind::Put(put) if put.kind.is_some() || chain.spans.len() > 1) {
         return 2;
     }
     let context = chain.run.context();

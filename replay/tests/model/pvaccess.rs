@@ -1,8 +1,10 @@
 //! PVAccess: requests, their answers, and what the servers' threads did.
 
-use crate::story::{story, Story, CLIENT, MS, PVA, SECOND, SP, STR, VAL};
+use crate::story::{sketch, story, Story, CLIENT, FAR, MS, PVA, REMOTE, SECOND, SP, STR, VAL};
 use iocrec_log::event::*;
+use iocreplay::model::order::Order;
 use iocreplay::model::putlog::PutLine;
+use std::collections::VecDeque;
 
 const US: u64 = 1000;
 /// Types: `value` a double; a group of two doubles.
@@ -270,6 +272,38 @@ fn a_group_is_one_put() {
     let members = group().puts().swap_remove(0).to_records();
     let of: Vec<_> = members.iter().map(|put| (put.record.as_deref(), put.user.as_deref())).collect();
     assert_eq!(of, [(Some("T:SP"), Some("user81")), (Some("T:STR"), Some("user81"))]);
+}
+
+/// The recorder on the client's host has the message alone, and may have it first. A member writes on through a link.
+#[test]
+fn of_a_group_on_two_recorders_the_one_that_saw_its_members_tells() {
+    let linked = || {
+        let mut story = group();
+        story.link(SECOND + 115 * US, PVA, -30, SP, "R:FAR", 5.0);
+        story.packet(SECOND + 200 * US, 3, 4, false, 5.0).write(SECOND + 300 * US, REMOTE, FAR, 5.0);
+        story
+    };
+    let expected = linked().sketch();
+    assert!(expected.contains("link to R:FAR"), "{expected}");
+    for is_first in [true, false] {
+        let mut alone = told();
+        let host = alone.run.context().host().cloned().expect("a host");
+        alone.run.apply(0, &Fact::from(Host { boot_id: "other".into(), ..host }));
+        alone.asks(SECOND, 13, PvaKind::Put, value(GROUP, 6, &[5.0, 6.0]));
+        alone.answers(SECOND + 140 * US, 81, PvaKind::Put, 0, "");
+        let mut stories = [alone, linked()];
+        if !is_first {
+            stories.reverse();
+        }
+        let mut order = Order::default();
+        for story in &mut stories {
+            story.chains().into_iter().for_each(|chain| order.insert(chain));
+        }
+        let mut chains = VecDeque::new();
+        order.release(i64::MAX, &mut chains);
+        let found: String = chains.iter().map(|chain| sketch(chain, 0)).collect();
+        assert_eq!(found, expected, "{is_first}");
+    }
 }
 
 fn group() -> Story {
