@@ -6,7 +6,7 @@ pub use self::who::{process_name, push_who, who};
 
 use crate::model::putlog::PutLine;
 use crate::model::{enum_strings, outcome, value};
-use iocrec_log::event::{Dbf, Value};
+use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::pva_value::shown;
 use std::fmt::Write as _;
 
@@ -147,6 +147,7 @@ pub fn parts(put: &PutLine) -> Change {
         && value::same(&new, &as_number) != Some(true)
         && !value::is_as_asked(&requested, &new)
         && !outcome::is_same_text(&new, &requested)
+        && !is_same_character(put, &new)
         && !begins
     {
         // The value before is known, and nothing else has written to it since.
@@ -155,6 +156,17 @@ pub fn parts(put: &PutLine) -> Change {
         change.asked = Some(text(&requested, put.requested_cut, None));
     }
     change
+}
+
+/// Whether an array holds the one character that was asked for: Channel Access sends it without a sign, and CHAR has one.
+fn is_same_character(put: &PutLine, found: &Value) -> bool {
+    match (&put.requested, found) {
+        (Value::Int(asked), Value::Array(Array { dbf: Dbf::Char, count: 1, bytes })) => {
+            let is_it = |found: &u8| i64::from(*found) == *asked & 0xff;
+            put.dbr.ends_with("_CHAR") && bytes.first().is_some_and(is_it)
+        }
+        _ => false,
+    }
 }
 
 /// What PVAccess asked for, if that is more or less than one value; and whether it is values to be written.
@@ -243,7 +255,6 @@ mod tests {
     use super::*;
     use crate::model::putlog::PvaLine;
     use crate::output::puts::sample::put;
-    use iocrec_log::event::Array;
 
     #[test]
     fn what_is_not_known_is_left_out() {
@@ -297,6 +308,20 @@ mod tests {
             ..put()
         };
         assert_eq!(change(&unsigned), "-> [1, 40000] (2)");
+        // one of 8 bits, which Channel Access sends without a sign
+        let character = |byte| Value::Array(Array { dbf: Dbf::Char, count: 1, bytes: vec![byte] });
+        let one = PutLine {
+            dbr: "DBR_CHAR".into(),
+            requested: Value::Int(200),
+            old: Value::Unknown,
+            new: character(200),
+            ..put()
+        };
+        assert_eq!(change(&one), "-> [-56] (1)");
+        let other = PutLine { new: character(201), ..one };
+        assert_eq!(change(&other), "-> [-55] (1) (asked for 200)");
+        let long = PutLine { dbr: "DBR_LONG".into(), new: character(200), ..other };
+        assert_eq!(change(&long), "-> [-56] (1) (asked for 200)", "it became another number");
         let bytes = |text: &[u8]| Value::Array(Array { dbf: Dbf::Char, count: 4, bytes: text.to_vec() });
         let long = PutLine {
             pv: Some("A.B$".into()),
