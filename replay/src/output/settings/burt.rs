@@ -1,10 +1,12 @@
 //! A `.snap` file of BURT, as Diamond's pyburt reads it. BURT's own source could not be had.
 //!
 //! Names of states and texts are in quotation marks, which have no escape; `%` begins a comment even within them.
+//! Fields that name states come first: values are written by these names.
 //! Characters are written as letters, so that numbers can't be told from them: arrays of them are left out.
 
 use super::check::{is_enum, label, sort, text};
 use super::Heading;
+use crate::model::enum_strings::names_a_state;
 use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::model::value::elements;
@@ -33,14 +35,17 @@ pub fn write(out: &mut Out, heading: &Heading, settings: &[Setting]) -> io::Resu
     for text in ["Type:     Absolute", "Directory /", "Req File: iocreplay", "--- End BURT header"] {
         line!(out, "{text}")?;
     }
-    let mut result = Ok(());
-    let left_out = sort(settings, |setting| {
-        let text = entry(setting)?;
-        if result.is_ok() {
-            result = line!(out, "{text}");
-        }
-        Ok(())
-    });
+    let (mut result, mut left_out) = (Ok(()), Vec::new());
+    // a state is written by its name, which the record must have by then
+    for are_names in [true, false] {
+        left_out = sort(settings, |setting| {
+            let text = entry(setting)?;
+            if result.is_ok() && names_a_state(&setting.field) == are_names {
+                result = line!(out, "{text}");
+            }
+            Ok(())
+        });
+    }
     result?;
     left_out.iter().try_for_each(|left_out| line!(out, "% {}", left_out.to_string().replace("---", "-")))?;
     Ok(left_out)

@@ -87,6 +87,17 @@ fn all_that_is_kept_comes_back() {
     }
 }
 
+/// A record takes a state by a name that it has already, and BURT writes line by line.
+#[test]
+fn names_of_states_come_before_states() {
+    let settings =
+        [state("X:bo", 1, &["Off", "On"]), text("X:bo.ONAM", b"On"), text("X:bo.DESC", b"a valve")];
+    let (file, left_out) = written("burt", &settings);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let names: Vec<String> = parse(&file).into_iter().map(|(_, name, ..)| name).collect();
+    assert_eq!(names, ["X:bo.ONAM", "X:bo", "X:bo.DESC"]);
+}
+
 #[test]
 fn traps() {
     let (file, _) = written(
