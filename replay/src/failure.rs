@@ -105,7 +105,12 @@ pub enum UsageError {
     /// `--json`, and `--format` with another format of this name.
     TwoFormats(String),
     /// A format of this name has an end, which `--follow` never writes.
-    FollowedWithoutEnd(&'static str),
+    FollowedWithoutEnd {
+        /// Its name.
+        format: &'static str,
+        /// One without an end.
+        instead: &'static str,
+    },
     /// Something is sent or written, not both; the option that is for writing.
     SentAndWritten(&'static str),
     /// This option skips what was sent before, but nothing is sent.
@@ -200,9 +205,10 @@ impl fmt::Display for UsageError {
             UsageError::TwoFormats(format) => {
                 write!(f, "--json and --format {format} are two formats; leave one of them out")
             }
-            UsageError::FollowedWithoutEnd(format) => write!(
+            UsageError::FollowedWithoutEnd { format, instead } => write!(
                 f,
-                "--format {format} has an end, which --follow never writes; leave out --follow, or use --format otlp"
+                "--format {format} has an end, which --follow never writes; leave out --follow, or use --format \
+                 {instead}"
             ),
             UsageError::SentAndWritten(option) => {
                 write!(f, "--otlp sends and writes nothing; leave out {option}")

@@ -142,6 +142,10 @@ impl Command for Puts {
 
     fn check(&self) -> Result<(), UsageError> {
         self.check_format()?;
+        // without its end the script writes nothing and says nothing
+        if self.follow && self.format.name == "caput" {
+            return Err(UsageError::FollowedWithoutEnd { format: "caput", instead: "text" });
+        }
         Growing::from(self).check(&self.reading())
     }
 

@@ -60,7 +60,7 @@ impl Command for Traces {
             return Err(UsageError::SkippedInFollowing);
         }
         if let Some(format) = self.format.filter(|format| self.follow && needs_end(format)) {
-            return Err(UsageError::FollowedWithoutEnd(format.name));
+            return Err(UsageError::FollowedWithoutEnd { format: format.name, instead: "otlp" });
         }
         Growing::from(self).check(&self.reading())
     }
