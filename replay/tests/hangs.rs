@@ -129,11 +129,15 @@ fn a_hang_that_was_over_before_its_ioc_ended() {
         let rows = lines(&log, &[]);
         let [hang] = &rows[..] else { panic!("{name}: {rows:?}") };
         let text = hang["text"].as_str().unwrap();
-        assert_eq!(text.ends_with(", until the IOC ended"), !is_over, "{name}: {text}");
+        assert_eq!(text.ends_with(", until the IOC ended, as far as was seen"), !is_over, "{name}: {text}");
         let ended = if is_over { "runs" } else { "ioc_ended" };
         assert_eq!(hang["ended"], ended, "{name}: {hang}");
+        let span = [&hang["seconds_min"], &hang["seconds_max"]].map(|bound| bound.as_f64().unwrap());
+        if !is_over {
+            // it stood still at the look at 5 s, and may have run after it, unseen
+            assert!((span[0] - 2.0).abs() < 0.01 && (span[1] - 3.9).abs() < 0.01, "{name}: {hang}");
+        }
         if is_over {
-            let span = [&hang["seconds_min"], &hang["seconds_max"]].map(|bound| bound.as_f64().unwrap());
             assert!((span[0] - 2.0).abs() < 0.01 && (span[1] - 3.4).abs() < 0.01, "{name}: {hang}");
             assert!(hang["end"].as_str().unwrap().contains("14:13:25.4"), "{name}: {hang}");
         }
@@ -279,6 +283,28 @@ fn a_hang_whose_end_is_damaged() {
     let text = hang["text"].as_str().unwrap();
     assert!(text.ends_with("; how it went on is in a part of the log that is missing"), "{text}");
     assert_eq!((&hang["ended"], &hang["end"]), (&Json::from("not_known"), &Json::Null), "{hang}");
+}
+
+/// Nor does it last until its IOC ends, minutes later.
+#[test]
+fn an_end_behind_a_hang_whose_end_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let over = 20_900 * MS;
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.extend([
+        (5 * SECOND, sleeps()),
+        (over, Fact::StuckEnd(StuckEnd { id: 7, ioc: 1, after: 20 * SECOND, has_ended: false })),
+        // so that the end is in a block of its own
+        (23 * SECOND, Fact::Mark("later".into())),
+        (180 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exited".into() })),
+    ]);
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    assert_eq!(lines(&log, &[])[0]["ended"], "runs", "nothing is damaged yet");
+    damage(&log, over);
+    let hang = of_damaged(&log);
+    assert!(["not_known", "unseen"].map(Json::from).contains(&hang["ended"]), "{hang}");
 }
 
 /// Nor is such a hang the reason of all scans that come too late after it.

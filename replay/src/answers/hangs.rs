@@ -36,6 +36,8 @@ const MAX_THREADS: usize = 10_000;
 const MAX_BEFORE: usize = 8;
 /// The clock may have been corrected within a segment, and a hang is told some seconds after it began; nanoseconds.
 const MARGIN: i64 = 60_000_000_000;
+/// The recorder has looked within this time before an IOC's end: it does so once a second; nanoseconds.
+const LOOKED: u64 = 2_000_000_000;
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 
@@ -284,7 +286,10 @@ impl Takes for Found {
                     let Some(hang) = hangs.get_mut(*at).filter(|hang| hang.stuck.ioc == end.ioc) else {
                         return true;
                     };
-                    hang.end = Some((hang.told, time, Ended::Ioc));
+                    // that it ran before may be in a part that is missing
+                    if hang.missed.is_none() {
+                        hang.end = Some((hang.told, time, Ended::Ioc));
+                    }
                     false
                 });
             }
@@ -556,8 +561,11 @@ impl Raw {
                 let least = log.last.map_or(0.0, |(last, _)| length(since, last));
                 ((least, None), None, if log.is_followed { Ended::Recorder } else { Ended::No })
             }
-            Some((_, time, Ended::Ioc)) if self.hits.1.is_none() => {
-                ((length(since, time), None), Some(run.wall(time)), Ended::Ioc)
+            Some((until, time, Ended::Ioc)) if self.hits.1.is_none() => {
+                // a later look would have told its end; after the last one it may have run
+                let looked = until.max(time.saturating_sub(LOOKED));
+                let most = (from.0 > 0).then(|| length(from.0, time));
+                ((length(since, looked), most), Some(run.wall(time)), Ended::Ioc)
             }
             Some((until, time, how)) => {
                 // it ran once more before the IOC ended, and the recorder had not looked yet
@@ -581,7 +589,7 @@ impl Raw {
         let mut text = self.stuck.sentence(Some(&seconds(span.0, span.1)), &name);
         text += match ended {
             Ended::No => "; it still does at the end of the log",
-            Ended::Ioc => ", until the IOC ended",
+            Ended::Ioc => ", until the IOC ended, as far as was seen",
             Ended::Thread => ", until the thread ended",
             Ended::Unseen => "; its end is in a part of the log that is missing",
             Ended::Recorder => "; its recorder's log ends then, so how it went on is not known",
