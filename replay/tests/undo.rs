@@ -246,6 +246,31 @@ fn a_long_string_is_put_back_whole() {
     assert!(script.contains(&held), "{script}");
 }
 
+/// The second put finds another value than the first had left: what came between is not known, and not put back.
+#[test]
+fn what_changed_between_two_puts_is_said() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    for (log, found, is_said) in [("as_left", "b", false), ("changed", "c", true)] {
+        let (record, rtype) = (10, || "stringout".to_owned());
+        let field =
+            Field { id: 60, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::String, menu: None };
+        let name = "T:TWICE".to_owned();
+        let mut events = vec![
+            (MS, Fact::from(Record { id: record, ioc: 1, address: 1, name, rtype: rtype() })),
+            (MS, Fact::from(field)),
+            (MS, Fact::ServerThread(ServerThread { thread: 1, circuit: 1 })),
+        ];
+        events.extend(put(SECOND, record, "a", "b"));
+        events.extend(put(3 * SECOND, record, found, "d"));
+        write_events(&here.join(log), "box1", 7, events);
+        let (code, script, said) = run(here, &["undo", "--since", "2026-01-01", log, "--utc"]);
+        assert_eq!(code, 0, "{said}");
+        assert!(script.contains("back one d a '' T:TWICE T:TWICE a"), "{log}: {script}");
+        assert_eq!(script.contains("# it changed between these puts"), is_said, "{log}: {script}");
+    }
+}
+
 /// The end of processing shows the beginning of a long text, which is no other than the whole.
 #[test]
 fn a_long_string_that_is_read_whole_has_not_changed() {

@@ -61,11 +61,13 @@ struct Series {
     before: Option<Box<KeptPut>>,
     /// The put of somebody else after it.
     after: Option<Box<KeptPut>>,
+    /// Whether a put of it found another value than the one before had left.
+    has_changed: bool,
 }
 
 impl Series {
     fn beginning_with(first: KeptPut, before: Option<Box<KeptPut>>) -> Box<Series> {
-        Box::new(Series { first, last: None, count: 1, before, after: None })
+        Box::new(Series { first, last: None, count: 1, before, after: None, has_changed: false })
     }
 
     fn last(&self) -> &KeptPut {
@@ -203,6 +205,11 @@ impl Undo {
         self.series.before.as_deref()
     }
 
+    /// Whether the value changed between puts of the series, as the later ones found.
+    pub fn has_changed_between(&self) -> bool {
+        self.series.has_changed
+    }
+
     /// Its host; empty if unknown.
     pub fn host(&self) -> &str {
         &self.name.common.host
@@ -302,6 +309,8 @@ fn take(
     match all.get_mut(&name) {
         Some(series) if !selected => series.after = Some(Box::new(put)),
         Some(series) if series.after.is_none() => {
+            let has_changed = has_changed(series.last(), &put);
+            series.has_changed |= has_changed;
             series.count += 1;
             series.last = Some(put);
         }
@@ -313,6 +322,13 @@ fn take(
         None if held >= MAX_FIELDS => plan.full = true,
         None => _ = all.insert(name, Series::beginning_with(put, None)),
     }
+}
+
+/// Whether a field changed between two puts that follow each other: its record may have done it, or a put that was not seen.
+fn has_changed(last: &KeptPut, next: &KeptPut) -> bool {
+    let left = (&last.new_value(), last.kind.new_cut == Some(true));
+    let found = (&next.old_value(), next.kind.old_cut == Some(true));
+    !last.kind.inexact && agree(left, found) == Some(false)
 }
 
 /// The records that are in more than one place. Holds one place of each, since there may be very many records.

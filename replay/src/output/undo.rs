@@ -197,6 +197,9 @@ fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> 
             line!(out, "# {}", about(undo.last()))?;
         }
     }
+    if undo.has_changed_between() {
+        line!(out, "# it changed between these puts, by itself or unseen: that is not put back")?;
+    }
     if let Some(before) = undo.before() {
         line!(out, "# earlier puts are not undone: {} came between", about(before))?;
     }
