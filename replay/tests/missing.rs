@@ -386,6 +386,31 @@ fn the_last_minute_says_how_much_is_missing() {
     }
 }
 
+/// Another recorder of that host goes on meanwhile, which tells nothing of the part that is missing.
+#[test]
+fn the_last_minute_says_how_much_is_missing_of_one_recorder() {
+    let directory = tempfile::tempdir().unwrap();
+    let [log, beside] = ["log", "beside"].map(|name| directory.path().join(name));
+    let files = log_of_segments(&log);
+    let scans = (10..230).flat_map(|turn| {
+        let time = turn * 100 * MS;
+        [(time, process(SCAN, -100, 2, 2)), (time + 1000, complete(SCAN, -200, 2, 1.0, 0))]
+    });
+    write_events(&beside, "box1", 8, scans.collect());
+    fs::remove_file(&files[1]).unwrap();
+    let missing = |logs: &[&Path]| {
+        let words = [&["last", "demo", "--utc", "--json"].map(Path::new), logs].concat();
+        let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+        let shown: serde_json::Value = serde_json::from_str(&out).expect(&err);
+        let told = shown["not_seen"].as_array().unwrap().clone();
+        let of_log = |told: &serde_json::Value| told["cause"] == "a part of the log is missing";
+        told.into_iter().filter(of_log).map(|told| told["to"].clone()).collect::<Vec<_>>()
+    };
+    let alone = missing(&[&log]);
+    assert_eq!(alone.len(), 1, "{alone:?}");
+    assert_eq!(missing(&[&log, &beside]), alone);
+}
+
 /// The last change that was seen need not be the last: there may be another in what is missing.
 #[test]
 fn the_cause_says_that_later_changes_may_be_missing() {

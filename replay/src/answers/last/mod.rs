@@ -295,23 +295,28 @@ impl Last {
         let mut is_of_host = |run: &Rc<Run>| {
             *runs.entry(Rc::as_ptr(run) as usize).or_insert_with(|| run.host().as_str() == &*host)
         };
-        // from when on a part of the log is missing, until something is there again
-        let mut gap = None;
+        // From when on a part of a run is missing, until something of it is there again: others of its host go on. By the run's
+        // address, only compared.
+        let mut gaps: HashMap<usize, Option<i64>> = HashMap::new();
         loop {
             let chain = replay.next();
             while let Some(aside) = replay.aside(i64::MAX) {
                 if is_of_host(&aside.run) {
-                    self.end_gap(&mut gap, aside.time);
+                    let key = Rc::as_ptr(&aside.run) as usize;
+                    if let Some(gap) = gaps.get_mut(&key) {
+                        self.end_gap(gap, aside.time);
+                    }
                     match aside.what {
-                        Beside::Missing => gap = gap.or(Some(aside.time)),
+                        Beside::Missing => _ = gaps.entry(key).or_default().get_or_insert(aside.time),
                         _ => self.beside(aside.time, &aside.run, &aside.what),
                     }
                 }
                 minute.aside(aside);
             }
             let Some(chain) = chain else { break };
-            if let Some(first) = chain.spans.first().filter(|_| gap.is_some() && is_of_host(&chain.run)) {
-                self.end_gap(&mut gap, chain.run.wall(first.start));
+            let gap = gaps.get_mut(&(Rc::as_ptr(&chain.run) as usize));
+            if let (Some(gap), Some(first)) = (gap, chain.spans.first()) {
+                self.end_gap(gap, chain.run.wall(first.start));
             }
             self.sampled = self.sampled || chain.run.is_sampled() && is_of_host(&chain.run);
             let has_puts = self.chain(&mut walk, &chain, &chain, None);
@@ -321,7 +326,7 @@ impl Last {
         }
         minute.changes.finish();
         self.changes(minute);
-        self.end_gap(&mut gap, i64::MAX);
+        gaps.values_mut().for_each(|gap| self.end_gap(gap, i64::MAX));
         let unseen = self.process.unseen.iter().map(|unseen| NotSeen {
             from: unseen.from,
             to: unseen.to,
