@@ -303,7 +303,7 @@ impl Held {
                  had), or recording was off (--no-process)"
             }
             Kind::Clients if !self.clients => {
-                "these logs hold no clients: none was connected to an IOC that had been found, or \
+                "these logs hold no clients: none was connected to an IOC while it was recorded, or \
                  recording was off (--no-puts)"
             }
             Kind::Chains if !self.processing && !self.puts && self.packets_only => {
@@ -311,7 +311,7 @@ impl Held {
                  says why)"
             }
             Kind::Chains if !self.processing && !self.puts => {
-                "these logs hold no processing and no puts: nothing happened in an IOC that had been found, or \
+                "these logs hold no processing and no puts: nothing happened in an IOC while it was recorded, or \
                  recording was off (--no-process, --no-puts)"
             }
             Kind::Health if !self.resources => {
@@ -334,7 +334,7 @@ impl Held {
                  such are looked for (docs/stuck.md), or an older iocrec recorded them"
             }
             Kind::Puts if !self.puts => {
-                "these logs hold no puts: nobody wrote to a PV of an IOC that had been found, or recording was off \
+                "these logs hold no puts: nobody wrote to a PV of an IOC while it was recorded, or recording was off \
                  (--no-puts)"
             }
             _ => return None,

@@ -1104,8 +1104,9 @@ fn an_empty_answer_says_why() {
     says(&["logs", "calm", "--kind", "ends"], &["nothing of it matches; see iocreplay info"]);
     let only_marks = vec![(SECOND, iocrec_log::event::Fact::Mark("x".into()))];
     write_events(&here.join("idle"), "box1", 8, only_marks);
-    says(&["puts", "idle"], &["hold no puts", "--no-puts"]);
-    says(&["traces", "idle"], &["hold no processing", "--no-process"]);
+    // one that was found and not attached to yet may have been written to
+    says(&["puts", "idle"], &["hold no puts", "of an IOC while it was recorded", "--no-puts"]);
+    says(&["traces", "idle"], &["hold no processing", "in an IOC while it was recorded", "--no-process"]);
     let held = "(they hold 2026-09-21T14:13:20.000+00:00 to 2026-09-21T14:13:21.000+00:00)";
     fails(here, &["why", "T:SP", "idle", "--utc"], 1, &["neither processed nor written", held]);
     fails(
