@@ -279,7 +279,7 @@ impl Session {
         channels: &[SeedChannel],
         context: &mut Context,
     ) -> CircuitId {
-        self.seeded = time.max(1);
+        self.seeded = self.seeded.max(time).max(1);
         let known = self.circuit.id().is_some();
         let or_none = |new: &str, old: &str| (old.is_empty() && !new.is_empty()).then(|| new.to_owned());
         let (user, host) = (or_none(user, &self.circuit.user), or_none(host, &self.circuit.host));

@@ -439,18 +439,25 @@ fn puts_after_a_hole_are_found_inside_segments() {
 
 #[test]
 fn seeded_before_the_packets_are_looked_at() {
-    let mut w = Wire::new();
-    let time = w.time + 500 * MS;
-    w.decoder.seed(0, time, CLIENT, SERVER, "u", "h", 13, &[seed(5, 7, "A")], &mut w.out);
-    assert_eq!(w.facts().len(), 2);
-    w.handshake();
-    w.client(&[version(), named(20, 0, 0, "u"), named(21, 0, 0, "h"), named(18, 5, 13, "A")].concat());
-    w.server(&message(18, 6, 1, 5, 7, b""));
-    w.client(&put(false, 7, 2, &[1.0]));
-    let facts = w.facts();
-    assert_eq!(facts[0], "channel 1 on 1 Memory cid=5 sid=7 pv=A dbr=6 count=1");
-    assert_eq!(puts(&facts), [2]);
-    assert_eq!(facts.len(), 2);
+    // once more for a thread whose first hit was earlier
+    for is_again in [false, true] {
+        let mut w = Wire::new();
+        let (earlier, time) = (w.time, w.time + 500 * MS);
+        w.decoder.seed(0, time, CLIENT, SERVER, "u", "h", 13, &[seed(5, 7, "A")], &mut w.out);
+        assert_eq!(w.facts().len(), 2);
+        if is_again {
+            w.decoder.seed(0, earlier, CLIENT, SERVER, "u", "h", 13, &[seed(5, 7, "A")], &mut w.out);
+            assert_eq!(w.facts(), [""; 0]);
+        }
+        w.handshake();
+        w.client(&[version(), named(20, 0, 0, "u"), named(21, 0, 0, "h"), named(18, 5, 13, "A")].concat());
+        w.server(&message(18, 6, 1, 5, 7, b""));
+        w.client(&put(false, 7, 2, &[1.0]));
+        let facts = w.facts();
+        assert_eq!(facts[0], "channel 1 on 1 Memory cid=5 sid=7 pv=A dbr=6 count=1");
+        assert_eq!(puts(&facts), [2]);
+        assert_eq!(facts.len(), 2);
+    }
 }
 
 #[test]

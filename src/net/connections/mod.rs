@@ -253,8 +253,9 @@ impl<P: Protocol> Connections<P> {
         // It is a circuit, whatever its packets have shown.
         self.table.touch(&key, RECOGNIZED);
         let connection = self.table.get_mut(&key)?;
-        connection.last = now;
-        connection.adopted = now.max(1);
+        // it may have been adopted later than this
+        connection.last = connection.last.max(now);
+        connection.adopted = connection.adopted.max(now).max(1);
         Some((&mut self.protocol, &mut connection.state))
     }
 
