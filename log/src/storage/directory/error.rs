@@ -58,6 +58,10 @@ impl fmt::Display for DirectoryError {
             ),
             DirectoryError::Io { path, doing, source } => {
                 let remedy = match source.kind() {
+                    // EPERM, which root gets, too: rights alone are EACCES
+                    ErrorKind::PermissionDenied if source.raw_os_error() == Some(1) => {
+                        "look at its attributes (lsattr) or choose another directory"
+                    }
                     ErrorKind::PermissionDenied => "run as root or choose a directory that you may write to",
                     ErrorKind::ReadOnlyFilesystem => "remount the file system writable or choose another",
                     ErrorKind::StorageFull => "free some space or choose another file system",
@@ -76,6 +80,23 @@ impl error::Error for DirectoryError {
         match self {
             DirectoryError::Io { source, .. } => Some(source),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_not_told_to_be_root() {
+        // the errors of a directory with chattr +i, and of another user's
+        for (number, is_told) in [(1, false), (13, true)] {
+            let error =
+                DirectoryError::io("write to", Path::new("/log"), io::Error::from_raw_os_error(number));
+            let said = error.to_string();
+            assert_eq!(said.contains("run as root"), is_told, "{said}");
+            assert_eq!(said.contains("lsattr"), !is_told, "{said}");
         }
     }
 }
