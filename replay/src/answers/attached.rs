@@ -5,12 +5,13 @@
 //! neither, and show no gaps.
 //!
 //! The packets of an IOC's clients are captured from when its ports are found, which the recorder notes by describing the
-//! IOC anew. Of one that started beside the recorder, the time until then is a gap as well.
+//! IOC anew. Of one that started beside the recorder, the time until then is a gap as well. So is that from the recorder's begin
+//! on of an older one that is recorded by its packets alone, unless it is the moment in which a recorder that begins looks around.
 
 use crate::reading::ended_unseen::UNSEEN;
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, Ioc, IocId};
+use iocrec_log::event::{Fact, Ioc, IocId, Tier};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ const MAX_SPANS: usize = 100;
 const MAX_IOCS: usize = 10_000;
 /// Bytes kept of a cause; likewise.
 const MAX_CAUSE: usize = 200;
+/// Within this time a recorder that begins has found the ports of the IOCs that run; nanoseconds.
+const AT_ONCE: u64 = 1_000_000_000;
 /// The reason of a gap in which an IOC's ports were not known.
 const NO_PORTS: &str = "packets of its clients, perhaps: its ports were not found before";
 
@@ -46,12 +49,14 @@ pub struct Unseen<'a> {
     pub cause: &'a str,
 }
 
-/// The time in which the ports of an IOC that started beside the recorder were not known, in wall-clock time.
+/// The time in which a recorder ran and did not know the ports of an IOC, in wall-clock time.
 #[derive(Clone, Copy, Debug)]
 struct WithoutPorts {
     from: Option<i64>,
     /// `None`: it may serve nothing.
     to: Option<i64>,
+    /// Whether the IOC started before the recorder.
+    is_older: bool,
 }
 
 /// The spans of all IOCs.
@@ -136,11 +141,17 @@ impl Spans {
         let serves = !ioc.ca_ports.is_empty() || !ioc.pva_ports.is_empty();
         if serves {
             if let Some(ports) = self.without_ports.get_mut(&ioc.id).filter(|ports| ports.to.is_none()) {
-                ports.to = context.wall(time);
+                let is_begin = ports.is_older && time.saturating_sub(began) < AT_ONCE;
+                ports.to = if is_begin { ports.from } else { context.wall(time) };
             }
-        } else if ioc.start > began && self.without_ports.len() < MAX_IOCS {
-            let from = context.wall(ioc.start);
-            self.without_ports.entry(ioc.id).or_insert(WithoutPorts { from, to: None });
+        } else if self.without_ports.len() < MAX_IOCS {
+            let is_older = ioc.start <= began;
+            // with probes, puts are seen from when they are placed
+            let has_packets_alone = context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
+            if !is_older || has_packets_alone {
+                let from = context.wall(ioc.start.max(began));
+                self.without_ports.entry(ioc.id).or_insert(WithoutPorts { from, to: None, is_older });
+            }
         }
     }
 
@@ -230,7 +241,7 @@ fn span(from: Option<&str>, to: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd, Linkage};
+    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd, Linkage, TierChoice};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -238,7 +249,12 @@ mod tests {
         let mut context = Context::default();
         context.apply(0, &Fact::Clock(Clock { wall: 0 }));
         let mut spans = Spans::default();
-        facts.iter().for_each(|(time, fact)| spans.take(*time, fact, &context));
+        for (time, fact) in facts {
+            spans.take(*time, fact, &context);
+            if let Fact::Tier(_) = fact {
+                context.apply(*time, fact);
+            }
+        }
         spans
     }
 
@@ -318,7 +334,15 @@ mod tests {
         assert_eq!(gaps(&then), [["02.000", "04.000"], ["04.000", "05.000"]]);
         let before = [begin.clone(), found, ports, hits(6 * SECOND)];
         assert_eq!(gaps(&before), [["02.000", "06.000"]], "nothing of it was seen");
-        let older = [begin, ioc(3 * SECOND, SECOND / 2, &[]), ioc(4 * SECOND, SECOND / 2, &[5064])];
-        assert_eq!(gaps(&older), [[""; 2]; 0], "it ran before the recorder");
+        let older =
+            |found| [begin.clone(), ioc(SECOND, SECOND / 2, &[]), ioc(found, SECOND / 2, &[5064])].to_vec();
+        assert_eq!(gaps(&older(4 * SECOND)), [[""; 2]; 0], "its probes were placed");
+        let packets_alone = |found| {
+            let mut facts = older(found);
+            facts.insert(1, (SECOND, Fact::Tier(TierChoice { tier: Tier::Packet, refused: Vec::new() })));
+            facts
+        };
+        assert_eq!(gaps(&packets_alone(4 * SECOND)), [["01.000", "04.000"]]);
+        assert_eq!(gaps(&packets_alone(SECOND + SECOND / 3)), [[""; 2]; 0], "the recorder has just begun");
     }
 }
