@@ -877,10 +877,10 @@ fn what_was_open_before_damage_at_the_end_may_have_ended() {
         not_looked_at: 0,
     };
     events.push((16 * SECOND, Fact::from(traffic)));
-    events.push((10 * SECOND, Fact::CircuitEnd(2)));
+    events.push((10_500 * MS, Fact::CircuitEnd(2)));
     events.sort_by_key(|(time, _)| *time);
     write_events(&log, "box1", 7, events);
-    damage(&log, 10 * SECOND);
+    damage(&log, 10_500 * MS);
     let (_, text, err) = outcome(iocreplay(["clients", "--utc"]).arg(&log).output().unwrap());
     assert!(err.contains("damaged"), "{err}");
     let line = |user: &str| text.lines().find(|line| line.contains(user)).unwrap_or_else(|| panic!("{text}"));
