@@ -437,6 +437,10 @@ fn what_happens_comes_once() {
         lines
     };
     let all = sorted(&out);
+    let begun = Instant::now();
+    while follower.text.lock().unwrap().lines().count() < all.len() && begun.elapsed().as_secs() < 120 {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(sorted(&follower.text.lock().unwrap()), all);
     for sort in ["put", "alarm", "console", "mark", "end", "loss"] {
         assert!(all.iter().any(|line| line.split("  ").nth(1) == Some(sort)), "{sort}: {all:#?}");

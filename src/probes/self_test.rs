@@ -316,7 +316,8 @@ mod tests {
         let reader = nix::unistd::Pid::from_raw(reader);
         kill(reader, Signal::SIGSTOP).unwrap();
         let waker = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(400));
+            // longer than the loop waits, and far from the deadline of an inspection
+            std::thread::sleep(Duration::from_millis(200));
             let _ = kill(reader, Signal::SIGCONT);
         });
         assert_eq!(run(&mut kernel), Ok(()));
