@@ -7,10 +7,10 @@ mod common;
 mod mutate;
 
 use common::every::every;
-use common::{definitions, happenings, segments, CLIENT, MS, SCAN, SECOND};
+use common::{definitions, happenings, segments, CLIENT, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
 use iocrec_log::reader::{find, About, Segment, SegmentFile};
-use iocrec_log::storage::Directory;
+use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
 use iocrec_testing::chance::{fuzz, mutate as change, Random};
 use iocreplay::model::selection::{Interest, Selection};
@@ -21,7 +21,7 @@ use iocreplay::summary::RunSummary;
 use iocreplay::time::Zone;
 use iocreplay::{Chain, Filter, Logs, OpenOptions, Recent, ValueLine};
 use mutate::Pieces;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,24 +32,31 @@ fn options() -> Options {
     Options { contents_share: 1, segment: Some(32 << 10), ..Options::default() }
 }
 
-/// A writer of a log, and the time.
+/// A writer of a log, and the time. The log is the same each time, to the byte: a seed says what was damaged.
 struct Log {
-    writer: Writer<Directory>,
+    writer: Writer<Clocked<Directory>>,
+    /// The wall clock, and what it was at the time 0.
+    wall: Rc<Cell<i64>>,
+    begin: i64,
     now: u64,
     ticked: u64,
 }
 
 impl Log {
     fn new(directory: &Path) -> Log {
-        Log {
-            writer: Writer::open(Directory::open(directory).unwrap(), options(), 1).unwrap(),
-            now: 0,
-            ticked: 0,
-        }
+        Log::begun(directory, WALL)
+    }
+
+    /// Of a machine whose wall clock was this at the time 0.
+    fn begun(directory: &Path, begin: i64) -> Log {
+        let wall = Rc::new(Cell::new(begin));
+        let storage = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
+        Log { writer: Writer::open(storage, options(), 1).unwrap(), wall, begin, now: 0, ticked: 0 }
     }
 
     fn push(&mut self, time: u64, fact: Fact) {
         self.now = self.now.max(time);
+        self.wall.set(self.begin.saturating_add_unsigned(self.now));
         self.writer.push(Event { time, fact });
     }
 
@@ -189,8 +196,11 @@ fn recorded() -> Vec<PathBuf> {
 
 /// Writes a log anew, with lists of contents in its blocks.
 fn write_anew(old: &Path, directory: &Path) {
-    let mut log = Log::new(directory);
-    for file in find(old).unwrap() {
+    let files = find(old).unwrap();
+    let of_first = files.iter().find_map(|file| file.header);
+    let begin = of_first.map_or(WALL, |header| header.created_wall.saturating_sub_unsigned(header.created));
+    let mut log = Log::begun(directory, begin);
+    for file in files {
         let mut segment = Segment::open(&file.path).unwrap();
         while let Some(block) = segment.next_block() {
             block.unwrap().events.into_iter().for_each(|event| log.push(event.time, event.fact));
