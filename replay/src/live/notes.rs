@@ -358,9 +358,8 @@ mod tests {
     /// Of the records of a list that claims an absurd number some are missing, but recording went on.
     #[test]
     fn only_storing_is_interrupted() {
-        let of = |source, count, cause: &str| {
-            of_loss(&Loss { source, count, since: 0, cause: cause.to_owned() })
-        };
+        let of =
+            |source, count, cause: &str| of_loss(&Loss { source, count, since: 0, cause: cause.to_owned() });
         let told = |source, count| of(source, count, "why");
         assert_eq!(told(LossSource::Storage, 0), "recording was interrupted: why");
         assert_eq!(told(LossSource::Names, 0), "an unknown number of names lost: why");
