@@ -1,5 +1,6 @@
 //! Begins to trace processes, and says why one is not traced.
 
+use std::fs;
 use std::io::ErrorKind::PermissionDenied;
 use std::sync::Arc;
 
@@ -122,7 +123,8 @@ pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, ports: &PortSearc
     } else if descriptors::are_few() {
         // its files could not be opened, so what it is was not seen
         NotTraced::Unread(Errno::EMFILE)
-    } else if process::contents(format!("/proc/{pid}/auxv")).is_err_and(|e| e.kind() == PermissionDenied) {
+    } else if fs::read_link(format!("/proc/{pid}/exe")).is_err_and(|e| e.kind() == PermissionDenied) {
+        // its mappings may be read for CAP_PERFMON alone by newer kernels (6.18 here), its memory may not
         NotTraced::Forbidden
     } else {
         NotTraced::NoIoc { command: command(env, pid) }
