@@ -33,16 +33,17 @@ use crate::recorder::sink::Sink;
 pub const MILLISECOND: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MILLISECOND;
 
-/// A clock that stands still until a test sets it or waits on it.
+/// A clock that stands still until a test sets it or waits on it, or goes on by a step each time that it is read.
 #[derive(Clone, Default)]
 pub struct FakeClock {
     pub monotonic: Rc<Cell<u64>>,
     pub wall_offset: Rc<Cell<i64>>,
+    pub step: Rc<Cell<u64>>,
 }
 
 impl Clock for FakeClock {
     fn monotonic(&self) -> u64 {
-        self.monotonic.get()
+        self.monotonic.replace(self.monotonic.get() + self.step.get())
     }
 
     fn wall_offset(&self) -> i64 {

@@ -89,6 +89,10 @@ impl Source for Health {
             open = open.saturating_sub(before) + ioc.health.open();
             record(&mut cx.env, ioc, pieces);
             tell_what_is_missing(&mut cx.env, ioc);
+        }
+        // those of one namespace are listed once, so all of its IOCs are looked at as of that time
+        let now = cx.env.monotonic();
+        for ioc in cx.iocs.iter_mut().filter(|ioc| !ioc.end_noticed) {
             self.connections(&mut cx.env, cx.circuits, ioc, now);
         }
         self.connections.end(&|namespace| cx.iocs.iter().any(|ioc| ioc.namespace == Ok(namespace)));
@@ -241,4 +245,60 @@ fn tell_what_is_missing(env: &mut Env<'_>, ioc: &mut TracedIoc) {
     ioc.shortfalls.renew(why.map(Shortfall::Unwatched).into_iter().collect());
     let now = env.now;
     ioc.announce(env, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::process;
+    use crate::not_run::{not_run, Needs};
+    use crate::recorder::testing::{about, Bench, FakeProcess, MILLISECOND, SECOND};
+    use iocrec_log::event::{Ioc, Linkage};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that has a connection, and waits for what comes over it.
+    fn connected(to: &TcpListener) -> Child {
+        let stream = TcpStream::connect(to.local_addr().unwrap()).unwrap();
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::from(OwnedFd::from(stream))).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    /// Time passes while one after the other is looked at.
+    #[test]
+    fn connections_of_every_ioc_in_a_namespace() {
+        if let Some(why) = connections::lacks() {
+            return not_run("health::connections_of_every_ioc_in_a_namespace", Needs::Kernel(why.to_owned()));
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut children = [(); 3].map(|()| connected(&listener));
+        let mut bench = Bench::new();
+        bench.clock.monotonic.set(100 * SECOND);
+        bench.clock.step.set(MILLISECOND);
+        let namespace = process::namespace(std::process::id()).unwrap();
+        let mut ids = Vec::new();
+        for child in &children {
+            let (pid, start) = (child.id(), process::start(child.id()).unwrap());
+            bench.procfs.set(pid, FakeProcess { start, namespace, ..FakeProcess::default() });
+            let id = bench.run.ids.ioc();
+            let described = Ioc { start, linkage: Linkage::Foreign, ..about(id, pid) };
+            let ioc = TracedIoc::new(&bench.env(), described, None);
+            bench.iocs.add(ioc, &mut bench.run);
+            ids.push(id);
+        }
+        let mut health = Health::default();
+        health.survey(&mut bench.context());
+        let of = |fact| match fact {
+            Fact::TcpConnection(connection) => Some(connection.ioc),
+            _ => None,
+        };
+        let mut told: Vec<_> = bench.facts().into_iter().filter_map(of).collect();
+        told.sort_unstable();
+        for child in &mut children {
+            drop((child.kill(), child.wait()));
+        }
+        assert_eq!(told, ids);
+    }
 }
