@@ -5,12 +5,20 @@
 //! closed it first, and a list may lack what it should have. A socket is an IOC's if one of its descriptors is that socket;
 //! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after ten seconds.
 //!
+//! To list them the kernel walks through the buckets of its table, used or not, twice. So while no connection is opened in the
+//! namespace, which the kernel counts (/proc/net/snmp), no list is made: those of its IOCs are asked for one by one by their
+//! ends, unless they are many. If one is not there, or descriptors are to be listed, a list is made at once.
+//!
 //! Nothing is concluded from a list that was cut, or could not be made. Looks take at most a two thousandth of a CPU: where
 //! they are dear, since the machine has many connections, they are rare. They take more, up to a three hundredth, where there
 //! would be more than three seconds from one to the next.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
 use iocrec_log::event::{CircuitId, TcpEnd, TcpState};
 
+use crate::health::text;
 use crate::linux::aside::aside;
 use crate::linux::sock_diag::{
     self, Diag, Row, CLOSE_WAIT, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, LAST_ACK, SYN_SENT, TIME_WAIT,
@@ -34,6 +42,9 @@ const TOO_DEAR: u64 = 300;
 const SELDOM: u64 = 60_000_000_000;
 /// An IOC may get a socket from another process: its descriptors are listed after this at the latest, nanoseconds.
 const LIST: u64 = 10_000_000_000;
+/// Connections of all IOCs of a namespace that are asked for one by one at most: some 3 microseconds each, so that they are
+/// cheaper than a list.
+const FEW: usize = 64;
 /// Data that waits for this time may be more than what is on its way, nanoseconds: two looks.
 const WAITS: u64 = 800_000_000;
 /// Time between two notes of what one connection sends again, or of what waits in its socket, nanoseconds.
@@ -51,21 +62,32 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const STATES: [u8; 6] = [ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK];
 
 /// The connections of a network namespace.
+#[derive(Default)]
 struct Place {
     namespace: Namespace,
     /// `None` if the kernel tells nothing, or could not be asked yet.
     diag: Option<Diag>,
+    /// Its /proc/net/snmp, if that can be opened.
+    counters: Option<File>,
     /// When the last look, or attempt, was due, and when the next one is; and what the last one cost.
     looked: u64,
     next: u64,
     cost: u64,
     /// Time from the last attempt in vain to the next.
     pause: u64,
-    /// What it found; `None` if nothing can be concluded.
+    /// What it found; `None` if nothing can be concluded, or there is no list so far.
     list: Option<Vec<Row>>,
     /// A number that changes with the sockets in the list, and whether it has.
     sum: u64,
     has_changed: bool,
+    /// Whether all connections of the list had an owner.
+    are_owned: bool,
+    /// How many connections had been opened by the last look, and whether they were as many at the one before.
+    opened: Option<u64>,
+    is_same: bool,
+    /// Whether the last look needs no list so far, and how many connections IOCs had at it.
+    rests: bool,
+    known: usize,
 }
 
 /// The connections of all network namespaces with IOCs.
@@ -96,25 +118,16 @@ impl Places {
     ) -> bool {
         let namespace = whose.namespace;
         let at = self.0.iter().position(|place| place.namespace == namespace).unwrap_or_else(|| {
-            self.0.push(Place {
-                namespace,
-                diag: None,
-                looked: 0,
-                next: 0,
-                cost: 0,
-                pause: 0,
-                list: None,
-                sum: 0,
-                has_changed: true,
-            });
+            self.0.push(Place { namespace, has_changed: true, ..Place::default() });
             self.0.len() - 1
         });
         let Some(place) = self.0.get_mut(at) else { return false };
         // each of several IOCs may lead to it
         let is_due = whose.now >= place.next || whose.now == place.looked;
         if place.diag.is_none() && is_due && !sock_diag::is_refused() {
-            place.diag = open(namespace, whose.pid);
-            if place.diag.is_none() {
+            if let Some((diag, counters)) = open(namespace, whose.pid) {
+                (place.diag, place.counters) = (Some(diag), counters);
+            } else {
                 // each attempt takes a thread
                 if place.looked != whose.now {
                     place.pause = (2 * place.pause).clamp(APART, SELDOM);
@@ -122,26 +135,35 @@ impl Places {
                 (place.looked, place.next) = (whose.now, whose.now + place.pause);
             }
         }
-        // of its own namespace perhaps only for want of a descriptor or memory
-        let Some(diag) = &mut place.diag else { return is_own(namespace) && !sock_diag::is_refused() };
+        if place.diag.is_none() {
+            // of its own namespace perhaps only for want of a descriptor or memory
+            return is_own(namespace) && !sock_diag::is_refused();
+        }
         let begin = clock::thread();
         if whose.now >= place.next {
             (place.looked, place.cost) = (whose.now, 0);
-            place.list = list(diag);
-            let inodes = place.list.iter().flatten().map(|row| row.inode.wrapping_mul(GOLDEN));
-            let sum = inodes.fold(0, u64::wrapping_add);
-            place.has_changed = sum != place.sum;
-            place.sum = sum;
+            if !place.may_rest() {
+                place.make_list(false);
+            }
         }
         if place.looked != whose.now {
             return true;
         }
-        if let Some(list) = &place.list {
-            known.compare(whose, diag, list, place.has_changed, changed);
+        place.known += known.known.len();
+        let own = place.diag.as_mut().filter(|_| place.rests).and_then(|diag| known.ask(diag, whose.now));
+        if place.rests && own.is_none() {
+            place.make_list(known.is_due(whose.now));
+        }
+        let (list, lists) = match &own {
+            Some(own) => (Some(own), false),
+            None => (place.list.as_ref(), place.has_changed),
+        };
+        if let (Some(diag), Some(list)) = (&mut place.diag, list) {
+            known.compare(whose, diag, list, lists, changed);
         }
         place.cost += clock::thread().saturating_sub(begin);
         place.next = whose.now + pause(place.cost);
-        if place.list.is_none() && sock_diag::is_refused() {
+        if !place.rests && place.list.is_none() && sock_diag::is_refused() {
             place.diag = None;
         }
         true
@@ -156,21 +178,55 @@ impl Places {
     }
 }
 
+impl Place {
+    /// Whether a look needs no list, since no connection was opened since the last one. One that was opened while that was made
+    /// may be missing in it: it is made once more. An owner that a connection had not got yet would not be noticed.
+    fn may_rest(&mut self) -> bool {
+        let opened = self.counters.as_ref().and_then(opened);
+        let is_same = opened.is_some() && opened == self.opened;
+        let was_same = std::mem::replace(&mut self.is_same, is_same);
+        self.opened = opened;
+        let are_few = std::mem::take(&mut self.known) <= FEW;
+        self.rests = is_same && was_same && self.are_owned && are_few;
+        self.rests
+    }
+
+    /// Makes the list. `is_due`: an IOC's descriptors are to be listed, so those of all are, and are due together from now on.
+    fn make_list(&mut self, is_due: bool) {
+        self.rests = false;
+        let Some(diag) = &mut self.diag else { return };
+        (self.list, self.are_owned) = list(diag);
+        let inodes = self.list.iter().flatten().map(|row| row.inode.wrapping_mul(GOLDEN));
+        let sum = inodes.fold(0, u64::wrapping_add);
+        self.has_changed = sum != self.sum || is_due;
+        self.sum = sum;
+    }
+}
+
+/// How many connections have been opened in a network namespace, by its /proc/net/snmp.
+fn opened(counters: &File) -> Option<u64> {
+    let mut bytes = [0; 4096];
+    let length = counters.read_at(&mut bytes, 0).ok()?;
+    text::opened(bytes.get(..length)?)
+}
+
 /// Time from a look that cost so much to the next one, nanoseconds.
 fn pause(cost: u64) -> u64 {
     let most = cost.saturating_mul(TOO_DEAR).max(APART);
     cost.saturating_mul(DEAR).clamp(PAUSE, most)
 }
 
-/// What tells of a namespace in which this process is; `None` if it can't be entered now, or the kernel tells nothing.
-fn open(namespace: Namespace, pid: u32) -> Option<Diag> {
+/// What tells of a namespace in which this process is, and its /proc/net/snmp; `None` if it can't be entered now, or the
+/// kernel tells nothing.
+fn open(namespace: Namespace, pid: u32) -> Option<(Diag, Option<File>)> {
+    let here = || Some((Diag::open()?, File::open("/proc/thread-self/net/snmp").ok()));
     if is_own(namespace) {
-        return Diag::open();
+        return here();
     }
-    let mut diag = None;
+    let mut found = None;
     // a namespace is a thread's own
-    aside(&mut || diag = captures::enter(namespace, pid).ok().and_then(|()| Diag::open()));
-    diag
+    aside(&mut || found = captures::enter(namespace, pid).ok().and_then(|()| here()));
+    found
 }
 
 /// Whether it is the recorder's own.
@@ -186,20 +242,23 @@ pub fn lacks() -> Option<&'static str> {
     told.is_none().then_some(why)
 }
 
-/// Lists all connections that somebody has; `None` if they are not all.
-fn list(diag: &mut Diag) -> Option<Vec<Row>> {
-    let mut rows = Vec::new();
+/// Lists all connections that somebody has; `None` if they are not all. The second part: whether every open one in it has an
+/// owner. One that nobody has accepted yet has none.
+fn list(diag: &mut Diag) -> (Option<Vec<Row>>, bool) {
+    let (mut rows, mut are_owned) = (Vec::new(), true);
     for family in [libc::AF_INET, libc::AF_INET6] {
         let told = diag.connections(family, &STATES, &mut |row| {
             if row.inode > 0 {
                 rows.push(row);
+            } else {
+                are_owned &= !matches!(row.state, ESTABLISHED | SYN_SENT | CLOSE_WAIT);
             }
         });
         if told.is_none() || !diag.is_whole {
-            return None;
+            return (None, false);
         }
     }
-    Some(rows)
+    (Some(rows), are_owned)
 }
 
 /// A connection of an IOC.
@@ -270,6 +329,22 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// Whether its descriptors are to be listed, though nothing is known to have changed.
+    fn is_due(&self, now: u64) -> bool {
+        now.saturating_sub(self.listed) >= LIST
+    }
+
+    /// What the kernel shows of each of them, asked for one by one. `None` if one is not as it was, or could not be asked for,
+    /// or if descriptors are to be listed.
+    fn ask(&self, diag: &mut Diag, now: u64) -> Option<Vec<Row>> {
+        if self.is_due(now) {
+            return None;
+        }
+        let again =
+            |known: &Known| diag.again(&known.row).flatten().filter(|row| row.inode == known.row.inode);
+        self.known.iter().map(again).collect()
+    }
+
     fn compare(
         &mut self,
         whose: &Whose<'_>,
@@ -283,7 +358,7 @@ impl Connections {
         let of = |known: &Known| find(known.row.inode).filter(|row| row.is_between(&known.row));
         let (mut held, mut is_whole) = (Vec::new(), false);
         // one that is missing has changed the sum
-        let lists = lists || now.saturating_sub(self.listed) >= LIST;
+        let lists = lists || self.is_due(now);
         if lists {
             let mut count = 0;
             let listed = sockets::descriptors(&process::directory(whose.pid))
@@ -417,7 +492,7 @@ mod tests {
     use crate::linux::descriptors::without_any;
     use crate::not_run::{not_run, Needs};
     use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
@@ -583,6 +658,62 @@ mod tests {
         assert!(!tells(&mut places, u32::MAX, 10));
         assert!(!tells(&mut places, child.id(), 11), "not that often");
         assert!(tells(&mut places, child.id(), 20));
+        drop((child.kill(), child.wait()));
+    }
+
+    /// Nothing but the connections themselves shows what becomes of them.
+    #[test]
+    fn looks_without_a_list() {
+        let name = "connections::looks_without_a_list";
+        if let Some(why) = lacks() {
+            return not_run(name, Needs::Kernel(why.to_owned()));
+        }
+        let [(one, other_one, port), (two, other_two, second)] =
+            [(); 2].map(|()| connection("127.0.0.1").unwrap());
+        // a process that has these two connections, and no other
+        let mut command = Command::new("sleep");
+        command.arg("60").stderr(Stdio::null());
+        command.stdin(Stdio::from(OwnedFd::from(one))).stdout(Stdio::from(OwnedFd::from(two)));
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let pid = child.id();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("snmp");
+        let count = |opened: u32| std::fs::write(&path, format!("Tcp: names\nTcp: 1 2 3 -1 {opened} 0\n"));
+        count(4_000_000_000).unwrap();
+
+        let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
+        assert_eq!(looks.look_at(pid, port), [(TcpState::Open, 0)]);
+        looks.places.0[0].counters = Some(File::open(&path).unwrap());
+        // a second later; whether others' connections, which come and go, are accepted is left out
+        let again = |looks: &mut Looks, port: u16| {
+            let before = looks.now;
+            looks.now -= 999_000_000_000;
+            let place = &mut looks.places.0[0];
+            (place.next, place.are_owned) = (0, true);
+            let changes: Vec<_> = looks.look_at(pid, port).into_iter().map(|(state, _)| state).collect();
+            assert_eq!(looks.now, before + 1_000_000_000);
+            (changes, looks.places.0[0].rests)
+        };
+        let rests = [(); 4].map(|()| again(&mut looks, port));
+        assert_eq!(rests, [false, false, true, true].map(|rests| (Vec::new(), rests)));
+        drop(other_one);
+        assert_eq!(again(&mut looks, port), (vec![TcpState::PeerClosed], true));
+        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        // SAFETY: the descriptor is open, and the structure has this size.
+        let set = unsafe {
+            let at = (&raw const linger).cast();
+            let size = size_of::<libc::linger>() as libc::socklen_t;
+            libc::setsockopt(other_two.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, at, size)
+        };
+        assert_eq!(set, 0);
+        drop(other_two);
+        assert_eq!(again(&mut looks, second), (vec![TcpState::Aborted], false), "it was not there");
+        count(4_000_000_001).unwrap();
+        let rests = [(); 3].map(|()| again(&mut looks, port).1);
+        assert_eq!(rests, [false, false, true], "a connection was opened");
+        looks.look_at(pid, port);
+        assert!(!looks.places.0[0].rests, "descriptors are listed");
         drop((child.kill(), child.wait()));
     }
 

@@ -62,6 +62,14 @@ pub fn drops(text: &[u8], each: &mut dyn FnMut(u64, u64)) {
     }
 }
 
+/// How many TCP connections have been opened from either side, by a /proc/net/snmp.
+pub fn opened(text: &[u8]) -> Option<u64> {
+    let mut lines = text.split(|&byte| byte == b'\n').filter_map(|line| line.strip_prefix(b"Tcp:"));
+    // RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens, and behind the line with these names their values
+    let mut words = words(lines.nth(1)?).skip(4);
+    Some(words.next()??.wrapping_add(words.next()??))
+}
+
 /// The numbers of a text; `None` for a word that is none.
 fn words(text: &[u8]) -> impl Iterator<Item = Option<u64>> + '_ {
     let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -97,6 +105,20 @@ mod tests {
         assert_eq!(found, [(4711, 2744), (4712, 0)]);
     }
 
+    #[test]
+    fn connections_that_were_opened() {
+        let table = b"Ip: Forwarding DefaultTTL\nIp: 1 64\n\
+            Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets\n\
+            Tcp: 1 200 120000 -1 5731 428 17 3\nUdp: InDatagrams\nUdp: 9\n";
+        assert_eq!(opened(table), Some(5731 + 428));
+        let own = std::fs::read("/proc/thread-self/net/snmp").unwrap();
+        assert!(opened(&own).is_some(), "{}", String::from_utf8_lossy(&own));
+        for wrong in [&b""[..], b"Tcp: 1 2 3 4 5 6\n", b"Tcp:\nTcp: 1 2 3 4 5\n", b"Tcp:\nTcp: 1 2 3 4 5 x\n"]
+        {
+            assert_eq!(opened(wrong), None, "{wrong:?}");
+        }
+    }
+
     /// No bytes make them panic.
     #[test]
     fn any_bytes() {
@@ -111,7 +133,7 @@ mod tests {
                 })
                 .collect();
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
-            let _ = (counts(&bytes), stat(&bytes));
+            let _ = (counts(&bytes), stat(&bytes), opened(&bytes));
             drops(&bytes, &mut |_, _| {});
         }
     }

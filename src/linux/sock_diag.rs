@@ -258,13 +258,14 @@ impl Diag {
             bytes
         };
         let (ports, addresses) = ([local.port, remote.port], [at(local), at(remote)]);
-        let found = self.between(libc::AF_INET as u8, ports, addresses, interface)?;
+        let found = self.between(libc::AF_INET as u8, ports, addresses, interface, 0)?;
         Some(found.filter(|row| (row.v4(0), row.v4(1)) == (Some(local), Some(remote))))
     }
 
-    /// What there is now between the ends of a connection: itself, what remains of it, or another. As [`Diag::find`].
+    /// What there is now between the ends of a connection: itself, what remains of it, or another; with what it has sent again.
+    /// As [`Diag::find`].
     pub fn again(&mut self, row: &Row) -> Option<Option<Row>> {
-        let found = self.between(row.family, row.ports, row.addresses, row.interface)?;
+        let found = self.between(row.family, row.ports, row.addresses, row.interface, WITH_INFO)?;
         Some(found.filter(|found| found.is_between(row)))
     }
 
@@ -275,9 +276,11 @@ impl Diag {
         ports: [u16; 2],
         addresses: [[u8; 16]; 2],
         interface: u32,
+        extensions: u8,
     ) -> Option<Option<Row>> {
         self.ask(0, |request| {
             (request.family, request.protocol) = (family, libc::IPPROTO_TCP as u8);
+            request.extensions = extensions;
             [request.local, request.remote] = addresses;
             [request.local_port, request.remote_port] = ports.map(u16::to_be_bytes);
             (request.interface, request.cookie) = (interface, ANY);
