@@ -34,26 +34,34 @@ pub struct Fill {
     pub overflows: u32,
 }
 
+/// Bytes that were read of some other things, each a list of ranges; `None` for those that could not be read.
+pub type Others = Vec<Option<Vec<u8>>>;
+
 /// Reads the queues: low, medium, high, scanOnce. `None` for those that were not found. `rings`: the addresses of their rings
-/// as far as they are known from the last time.
-pub fn read(ioc: &IocProcess, rings: &mut [u64; 4]) -> [Option<Fill>; 4] {
-    let Some((module, _)) = ioc.function(STATUS) else { return [None; 4] };
+/// as far as they are known from the last time. With them, `others`: each turn to the process that reads costs more than all
+/// else here.
+pub fn read(
+    ioc: &IocProcess,
+    rings: &mut [u64; 4],
+    others: Vec<Vec<(u64, usize)>>,
+) -> ([Option<Fill>; 4], Others) {
+    let Some((module, _)) = ioc.function(STATUS) else { return ([None; 4], ioc.memory.groups(&others)) };
     let own = std::slice::from_ref(module);
     let place = |name| addresses(own, name).next();
     let bytes = module.elf.symbol("callbackQueue").map(|symbol| symbol.bytes);
     let once = place("onceQ").zip(place("onceQOverruns"));
-    fills(&ioc.memory, place("callbackQueue").zip(bytes), once, rings)
+    fills(&ioc.memory, place("callbackQueue").zip(bytes), once, rings, others)
 }
 
 /// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns. Rings stay where they are
-/// once they are made, so they are read together with what points to them: each turn to the process that reads costs
-/// more than all else here.
+/// once they are made, so they are read together with what points to them.
 fn fills(
     memory: &Memory,
     queues: Option<(u64, u64)>,
     once: Option<(u64, u64)>,
     rings: &mut [u64; 4],
-) -> [Option<Fill>; 4] {
+    others: Vec<Vec<(u64, usize)>>,
+) -> ([Option<Fill>; 4], Others) {
     let (width, pointer) = (memory.width(), memory.width().bytes());
     // semWakeUp, queue, queueOverflow (int), queueOverflows (int), ...
     let head = 2 * pointer + 8;
@@ -64,8 +72,12 @@ fn fills(
     let once = once.map(|(ring, overruns)| vec![(ring, pointer), (overruns, 4)]);
     let heads = [set(0), set(1), set(2), once].map(Option::unwrap_or_default);
     let at = |ring: &u64| if *ring == 0 { Vec::new() } else { vec![(*ring, pointer + 16)] };
-    let all: Vec<_> = heads.into_iter().chain(rings.iter().map(at)).collect();
-    let mut read = memory.groups(&all).into_iter().map(Option::unwrap_or_default);
+    let mut all: Vec<_> = heads.into_iter().chain(rings.iter().map(at)).collect();
+    let own = all.len();
+    all.extend(others);
+    let mut read = memory.groups(&all);
+    let others = read.split_off(own.min(read.len()));
+    let mut read = read.into_iter().map(Option::unwrap_or_default);
     // where in a head the ring and the overflows are, bytes of an entry, and slots that are not used; an entry of onceQ has
     // a record, a function and its argument
     let of_set = (pointer, head - 4, 1, UNUSED[0]);
@@ -86,7 +98,7 @@ fn fills(
         // a ring that was not read has no size
         *found = fill(words, *each, *unused, u32_at(bytes, *overflows));
     }
-    found
+    (found, others)
 }
 
 /// The fill of a ring, by its members: where to put, where to get, size, high-water mark.
@@ -138,19 +150,28 @@ mod tests {
     fn queues_of_each_width() {
         for width in [Width::Bits64, Width::Bits32] {
             let (image, (set, once)) = queues(width);
+            let memory = image.memory();
+            let of = |set, once, rings: &mut [u64; 4]| fills(&memory, set, once, rings, Vec::new()).0;
             let mut rings = [0; 4];
-            let found = fills(&image.memory(), Some(set), Some(once), &mut rings);
+            let found = of(Some(set), Some(once), &mut rings);
             assert!(rings.iter().all(|ring| *ring > 0));
-            assert_eq!(fills(&image.memory(), Some(set), Some(once), &mut rings), found, "they are known");
+            assert_eq!(of(Some(set), Some(once), &mut rings), found, "they are known");
             let fill = |size, used, high, overflows| Some(Fill { size, used, high, overflows });
             let expected = [10, 11, 12].map(|used| fill(2000, used, 100, used - 3));
             assert_eq!(found[..3], expected, "{width:?}");
             assert_eq!(found[3], fill(1000, 2, 20, 5), "{width:?}");
-            assert_eq!(fills(&image.memory(), None, None, &mut rings), [None; 4]);
+            // beside something else, and something that is not there
+            let others = vec![vec![(once.1, 4)], vec![(8, 4)], Vec::new()];
+            let read = [Some(5u32.to_ne_bytes().to_vec()), None, Some(Vec::new())];
+            for mut rings in [rings, [0; 4]] {
+                let (beside, told) = fills(&memory, Some(set), Some(once), &mut rings, others.clone());
+                assert_eq!((beside, told), (found, read.to_vec()), "{width:?}");
+            }
+            assert_eq!(of(None, None, &mut rings), [None; 4]);
             // of a file that was made to mislead
             for (at, bytes) in [(u64::MAX - 8, u64::MAX), (set.0, 2), (8, set.1)] {
                 let mut rings = [at; 4];
-                assert_eq!(fills(&image.memory(), Some((at, bytes)), Some((at, 8)), &mut rings), [None; 4]);
+                assert_eq!(of(Some((at, bytes)), Some((at, 8)), &mut rings), [None; 4]);
             }
         }
     }
@@ -165,7 +186,8 @@ mod tests {
             image.change(random, 6);
             let set = if random.below(8) == 0 { (random.next(), random.next()) } else { set };
             let mut rings = [0; 4].map(|ring| if random.below(8) == 0 { random.next() } else { ring });
-            for fill in fills(&image.memory(), Some(set), Some(once), &mut rings).into_iter().flatten() {
+            let found = fills(&image.memory(), Some(set), Some(once), &mut rings, Vec::new()).0;
+            for fill in found.into_iter().flatten() {
                 assert!(fill.used <= fill.size && fill.size < MOST, "{fill:?}");
                 believed += 1;
             }

@@ -6,8 +6,9 @@
 
 use iocrec_log::event::{Fact, Queue, QueueFill};
 
-use crate::ioc::queues::{self, Fill};
+use crate::ioc::queues::{self, Fill, Others};
 use crate::ioc::standing::Look;
+use crate::ioc::IocProcess;
 use crate::recorder::env::Env;
 use crate::recorder::registry::stuck::Ioc;
 
@@ -27,12 +28,21 @@ pub struct Queues {
     known: [Known; 4],
     /// Where their rings are.
     rings: [u64; 4],
+    /// What was read for the next beat.
+    fills: [Option<Fill>; 4],
 }
 
 impl Queues {
-    /// Looks at the queues.
+    /// Reads them for the next beat, and other things with them.
+    pub fn read(&mut self, process: &IocProcess, others: Vec<Vec<(u64, usize)>>) -> Others {
+        let read;
+        (self.fills, read) = queues::read(process, &mut self.rings, others);
+        read
+    }
+
+    /// Looks at the queues, as they were read.
     pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>, look: &Look<'_>) {
-        let fills = queues::read(ioc.owner.process, &mut self.rings);
+        let fills = std::mem::take(&mut self.fills);
         for ((known, queue), fill) in self.known.iter_mut().zip(Queue::ALL).zip(fills) {
             let Some(fill) = fill else { continue };
             let Some((since, before)) = known.seen.replace((now, fill)) else { continue };

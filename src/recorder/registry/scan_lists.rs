@@ -6,7 +6,9 @@
 use iocrec_log::event::{Fact, RecordId, RecordScan, ScanKind, ScanList, ScanListId, ScanOverruns};
 
 use crate::ioc::menus;
+use crate::ioc::queues::Others;
 use crate::ioc::scanning::{self, PeriodicAt, Place};
+use crate::linux::width::Width;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
@@ -91,12 +93,15 @@ impl ScanLists {
         self.periodic.iter().any(|known| (known.at.period - period).abs() <= period * 1e-5)
     }
 
-    /// Looks for overruns since the last call.
-    pub fn count_overruns(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>) {
-        let memory = &owner.process.memory;
-        let (places, width) = (self.periodic.iter().map(|known| known.at.overruns), memory.width());
-        let counts = memory.each_head::<8>(places, width.bytes());
-        for (known, count) in self.periodic.iter_mut().zip(counts) {
+    /// Where overruns are counted, to be read for [`ScanLists::count_overruns`].
+    pub fn overruns(&self, width: Width) -> Vec<Vec<(u64, usize)>> {
+        self.periodic.iter().map(|known| vec![(known.at.overruns, width.bytes())]).collect()
+    }
+
+    /// Looks for overruns since the last call, in what was read of all lists.
+    pub fn count_overruns(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>, read: Others) {
+        let width = owner.process.memory.width();
+        for (known, count) in self.periodic.iter_mut().zip(read) {
             let Some(total) = count.map(|count| width.pointer(&count, 0)) else { continue };
             if let Some((before, since)) = known.seen.replace((total, now)).filter(|seen| seen.0 < total) {
                 let (ioc, list) = (owner.id, known.list);

@@ -14,8 +14,9 @@ use iocrec_log::event::{Fact, Holder, Stuck, StuckEnd, Wait};
 
 use crate::health::text::Counts;
 use crate::health::threads::Threads as Watched;
+use crate::ioc::queues::Others;
 use crate::ioc::standing::{Look, Mutex, Standing};
-use crate::ioc::threads;
+use crate::ioc::{threads, IocProcess};
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
@@ -120,7 +121,12 @@ impl Ioc<'_> {
 }
 
 impl StuckThreads {
-    /// Judges the threads after a beat.
+    /// Reads the queues for the next beat, and other things with them.
+    pub fn read_queues(&mut self, process: &IocProcess, others: Vec<Vec<(u64, usize)>>) -> Others {
+        self.queues.read(process, others)
+    }
+
+    /// Judges the threads after a beat, and the queues as they were read.
     pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>) {
         let last = std::mem::replace(&mut self.last, now);
         self.note_moves(env, now, last, ioc);
@@ -316,7 +322,6 @@ fn period(name: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::ioc::standing::tests::world;
-    use crate::ioc::IocProcess;
     use crate::recorder::registry::dying::Signal;
     use crate::recorder::registry::threads::{HitPlace, Step};
     use crate::recorder::testing::{Bench, TestIoc, PID};

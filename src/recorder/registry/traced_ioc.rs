@@ -405,7 +405,9 @@ impl TracedIoc {
         let is_off = self.database_is_gone || self.is_stalled || self.dying.is_certain();
         let Some(process) = self.process.as_ref().filter(|_| !is_off) else { return };
         let owner = Owner { id: self.id, process };
-        self.scan_lists.count_overruns(env, now, owner);
+        let overruns = self.scan_lists.overruns(process.memory.width());
+        let overruns = self.stuck.read_queues(process, overruns);
+        self.scan_lists.count_overruns(env, now, owner, overruns);
         let ioc = stuck::Ioc {
             owner,
             watched: &self.health.threads,
