@@ -43,7 +43,7 @@ pub(super) fn text(path: impl AsRef<Path>) -> io::Result<String> {
 
 /// Whether reading this file of /proc never blocks.
 pub(super) fn never_blocks(path: &Path) -> bool {
-    const NAMES: [&str; 8] = ["stat", "statm", "status", "comm", "tcp", "tcp6", "udp", "udp6"];
+    const NAMES: [&str; 9] = ["stat", "statm", "status", "comm", "wchan", "tcp", "tcp6", "udp", "udp6"];
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
 }
 
@@ -342,7 +342,12 @@ mod tests {
 
     #[test]
     fn files_that_may_block() {
-        assert!(never_blocks(Path::new("/proc/1/stat")) && never_blocks(Path::new("/proc/1/net/tcp6")));
-        assert!(!never_blocks(Path::new("/proc/1/maps")) && !never_blocks(Path::new("/proc/1/cmdline")));
+        for name in ["stat", "net/tcp6", "task/1/wchan"] {
+            assert!(never_blocks(Path::new(&format!("/proc/1/{name}"))), "{name}");
+        }
+        // that of a thread waits for a lock that a running exec holds
+        for name in ["maps", "cmdline", "task/1/syscall"] {
+            assert!(!never_blocks(Path::new(&format!("/proc/1/{name}"))), "{name}");
+        }
     }
 }
