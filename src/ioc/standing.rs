@@ -48,10 +48,8 @@ const LOCK_PI2: u64 = 13;
 /// A thread that stands still.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// What it waits for.
+    /// What it waits for; [`Look::object`] tells more.
     pub wait: Wait,
-    /// What that is; empty if unknown.
-    pub object: String,
     /// Its system call.
     pub call: Option<u32>,
     /// The mutex's lock word, and its holder, if it waits for one.
@@ -117,14 +115,7 @@ impl<'a> Look<'a> {
     pub fn thread(&self, tid: u32) -> Option<Standing> {
         let text = self.file(tid, "syscall");
         let place = Place::of(&text)?;
-        let mut found = Standing {
-            wait: Wait::Unknown,
-            object: String::new(),
-            call: None,
-            mutex: None,
-            holds: None,
-            text,
-        };
+        let mut found = Standing { wait: Wait::Unknown, call: None, mutex: None, holds: None, text };
         let stack = place.sp().map(|sp| self.stack(sp)).unwrap_or_default();
         let records = self.records(&stack);
         match place {
@@ -225,34 +216,49 @@ impl<'a> Look<'a> {
             .any(|(begin, bytes)| self.words(near).any(|word| (1..bytes).contains(&word.wrapping_sub(begin))))
     }
 
+    /// The kind of a system call, if the program's architecture is known.
+    fn kind(&self, call: &Call) -> Option<Kind> {
+        Some(call.kind(self.ioc.modules.first()?.elf.machine))
+    }
+
     fn decode(&self, call: &Call, records: &[u64], found: &mut Standing) {
         let [first, second, third, ..] = call.arguments;
-        let machine = self.ioc.modules.first().map(|module| module.elf.machine);
-        let Some(machine) = machine else { return };
-        match call.kind(machine) {
-            Kind::Futex => {
+        match self.kind(call) {
+            Some(Kind::Futex) => {
                 found.mutex = self.mutex(first, second & OPERATION, third, records);
                 found.wait = if found.mutex.is_some() { Wait::Mutex } else { Wait::Event };
-                if let Some(mutex) = found.mutex.filter(|mutex| mutex.record.is_none()) {
-                    found.object = self.source(mutex.word);
-                }
             }
-            Kind::Poll => {
-                found.wait = Wait::Poll;
-                let descriptor = self.memory().bytes::<4>(first).filter(|_| second > 0);
-                found.object = descriptor.map(|fd| self.object(u32::from_ne_bytes(fd))).unwrap_or_default();
-            }
-            Kind::Descriptor(wait) => {
-                found.object = self.object(first as u32);
-                let of_socket = is_address(&found.object);
-                found.wait = match wait {
-                    Wait::Read if of_socket => Wait::Receive,
-                    Wait::Write if of_socket => Wait::Send,
-                    wait => wait,
-                };
-            }
-            Kind::Other(wait) => found.wait = wait,
+            Some(Kind::Poll) => found.wait = Wait::Poll,
+            Some(Kind::Descriptor(wait) | Kind::Other(wait)) => found.wait = wait,
+            None => {}
         }
+    }
+
+    /// What a thread waits for, and by which name; that is empty if it is unknown. To find it may take a list of all
+    /// connections, so ask only for a thread of which something is told.
+    pub fn object(&self, standing: &Standing) -> (Wait, String) {
+        let wait = standing.wait;
+        let Some(Place::Call(call)) = Place::of(&standing.text) else { return (wait, String::new()) };
+        let [first, second, ..] = call.arguments;
+        let object = match self.kind(&call) {
+            Some(Kind::Futex) => {
+                let mutex = standing.mutex.filter(|mutex| mutex.record.is_none());
+                mutex.map(|mutex| self.source(mutex.word))
+            }
+            Some(Kind::Poll) => {
+                let descriptor = self.memory().bytes::<4>(first).filter(|_| second > 0);
+                descriptor.map(|fd| self.descriptor(u32::from_ne_bytes(fd)))
+            }
+            Some(Kind::Descriptor(_)) => Some(self.descriptor(first as u32)),
+            Some(Kind::Other(_)) | None => None,
+        };
+        let object = object.unwrap_or_default();
+        let wait = match wait {
+            Wait::Read if is_address(&object) => Wait::Receive,
+            Wait::Write if is_address(&object) => Wait::Send,
+            wait => wait,
+        };
+        (wait, object)
     }
 
     /// The mutex behind a futex, if it is one.
@@ -285,7 +291,7 @@ impl<'a> Look<'a> {
     }
 
     /// What a descriptor refers to: a path, or the other end of a connection.
-    fn object(&self, descriptor: u32) -> String {
+    fn descriptor(&self, descriptor: u32) -> String {
         let target = process::link(self.ioc.pid, &format!("fd/{descriptor}"));
         let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')?.parse().ok());
         let Some(inode): Option<u64> = inode else { return target };

@@ -2,9 +2,16 @@
 
 use super::*;
 use crate::ioc::image::{FieldLine, Image};
+use crate::ioc::Module;
+use crate::linux::elf::Elf;
+use crate::linux::opened::Opened;
 use crate::linux::width::Width;
 use iocrec_testing::chance::fuzz;
-use std::sync::mpsc;
+use std::fs::File;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
 
 const RDES: u16 = 544;
@@ -51,8 +58,7 @@ impl World {
         let is_record = |_: u64| false;
         let look = Look::at(&self.process, &is_record);
         let mutex = look.mutex(self.image.address(self.mutex), LOCK_PI, 0, &[self.record]);
-        let (object, text) = (String::new(), String::new());
-        Standing { wait: Wait::Mutex, object, call: None, mutex, holds: None, text }
+        Standing { wait: Wait::Mutex, call: None, mutex, holds: None, text: String::new() }
     }
 
     /// A thread holds the mutex.
@@ -145,6 +151,38 @@ fn a_mutex_that_is_waited_for() {
     assert_eq!(look.mutex(8, WAIT, 2, &[]), None);
     drop(end);
     thread.join().unwrap();
+}
+
+/// The program of these tests, which says for which architecture it was built.
+fn own_program() -> Module {
+    let opened = Opened::named(&std::env::current_exe().unwrap()).unwrap();
+    let elf = Arc::new(Elf::read(&opened, &[]).unwrap());
+    let mapped = process::mappings(std::process::id()).unwrap();
+    let file = mapped.into_iter().find(|mapping| mapping.executable).unwrap().file;
+    let (opened, code, path) = (Arc::new(opened), Vec::new(), String::new());
+    Module { file, opened, code, is_program: true, path, elf, bias: 0, range: (0, 0) }
+}
+
+#[test]
+fn a_connection_that_is_read() {
+    let mut world = world();
+    world.process.modules.push(own_program());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    let (told, tid) = mpsc::channel();
+    // read(2), which may be of a file, too
+    let mut file = File::from(OwnedFd::from(stream));
+    let thread = std::thread::spawn(move || {
+        told.send(nix::unistd::gettid().as_raw().unsigned_abs()).unwrap();
+        file.read(&mut [0]).unwrap()
+    });
+    let found = look_until(&world, tid.recv().unwrap(), |found| found.wait == Wait::Read);
+    let is_none = |_| false;
+    let peer = listener.local_addr().unwrap().to_string();
+    assert_eq!(Look::at(&world.process, &is_none).object(&found), (Wait::Receive, peer));
+    drop(other);
+    assert_eq!(thread.join().unwrap(), 0);
 }
 
 /// Whatever the memory holds: nothing panics or hangs, and no record is named that is none.

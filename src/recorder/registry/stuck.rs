@@ -281,7 +281,8 @@ fn describe(
     seen: &Seen,
     standing: Standing,
 ) -> Stuck {
-    let Standing { wait, object, call, mutex, holds, .. } = standing;
+    let (wait, object) = look.object(&standing);
+    let Standing { call, mutex, holds, .. } = standing;
     let mut stuck =
         Stuck { wait, object, call, ..ioc.hang(tid, seen.name.clone(), (seen.after, seen.since)) };
     let mut address = holds;
