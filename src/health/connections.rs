@@ -7,7 +7,7 @@
 //!
 //! To list them the kernel walks through the buckets of its table, used or not, twice. So while no connection is opened in the
 //! namespace, which the kernel counts (/proc/net/snmp), no list is made: those of its IOCs are asked for one by one by their
-//! ends, unless they are many. If one is not there, or descriptors are to be listed, a list is made at once.
+//! ends, unless they are many. If one is not there, or an IOC has other sockets than at the last list, another is made at once.
 //!
 //! Nothing is concluded from a list that was cut, or could not be made. Looks take at most a two thousandth of a CPU: where
 //! they are dear, since the machine has many connections, they are rare. They take more, up to a three hundredth, where there
@@ -143,23 +143,23 @@ impl Places {
         if whose.now >= place.next {
             (place.looked, place.cost) = (whose.now, 0);
             if !place.may_rest() {
-                place.make_list(false);
+                place.make_list();
             }
         }
         if place.looked != whose.now {
             return true;
         }
         place.known += known.known.len();
-        let own = place.diag.as_mut().filter(|_| place.rests).and_then(|diag| known.ask(diag, whose.now));
-        if place.rests && own.is_none() {
-            place.make_list(known.is_due(whose.now));
+        let rests = place.rests;
+        let is_done = place.diag.as_mut().filter(|_| rests).is_some_and(|diag| {
+            let own = known.ask(diag);
+            own.is_some_and(|own| known.compare(whose, diag, (own.as_slice(), false), false, changed))
+        });
+        if rests && !is_done {
+            place.make_list();
         }
-        let (list, lists) = match &own {
-            Some(own) => (Some(own), false),
-            None => (place.list.as_ref(), place.has_changed),
-        };
-        if let (Some(diag), Some(list)) = (&mut place.diag, list) {
-            known.compare(whose, diag, list, lists, changed);
+        if let (false, Some(diag), Some(list)) = (is_done, &mut place.diag, &place.list) {
+            known.compare(whose, diag, (list.as_slice(), true), place.has_changed, changed);
         }
         place.cost += clock::thread().saturating_sub(begin);
         place.next = whose.now + pause(place.cost);
@@ -191,14 +191,13 @@ impl Place {
         self.rests
     }
 
-    /// Makes the list. `is_due`: an IOC's descriptors are to be listed, so those of all are, and are due together from now on.
-    fn make_list(&mut self, is_due: bool) {
+    /// Makes the list.
+    fn make_list(&mut self) {
         self.rests = false;
         let Some(diag) = &mut self.diag else { return };
         (self.list, self.are_owned) = list(diag);
-        let inodes = self.list.iter().flatten().map(|row| row.inode.wrapping_mul(GOLDEN));
-        let sum = inodes.fold(0, u64::wrapping_add);
-        self.has_changed = sum != self.sum || is_due;
+        let sum = sum(&mut self.list.iter().flatten().map(|row| row.inode));
+        self.has_changed = sum != self.sum;
         self.sum = sum;
     }
 }
@@ -208,6 +207,11 @@ fn opened(counters: &File) -> Option<u64> {
     let mut bytes = [0; 4096];
     let length = counters.read_at(&mut bytes, 0).ok()?;
     text::opened(bytes.get(..length)?)
+}
+
+/// A number that hardly ever is the same for other sockets.
+fn sum(inodes: &mut dyn Iterator<Item = u64>) -> u64 {
+    inodes.fold(0, |sum, inode| sum.wrapping_add(inode.wrapping_mul(GOLDEN)))
 }
 
 /// Time from a look that cost so much to the next one, nanoseconds.
@@ -326,49 +330,50 @@ pub struct Connections {
     /// Time of the last look, and of the last list of descriptors.
     last: u64,
     listed: u64,
+    /// A number that changes with the sockets among its descriptors, as of the last list of both.
+    held: u64,
 }
 
 impl Connections {
-    /// Whether its descriptors are to be listed, though nothing is known to have changed.
-    fn is_due(&self, now: u64) -> bool {
-        now.saturating_sub(self.listed) >= LIST
-    }
-
-    /// What the kernel shows of each of them, asked for one by one. `None` if one is not as it was, or could not be asked for,
-    /// or if descriptors are to be listed.
-    fn ask(&self, diag: &mut Diag, now: u64) -> Option<Vec<Row>> {
-        if self.is_due(now) {
-            return None;
-        }
+    /// What the kernel shows of each of them, asked for one by one. `None` if one is not as it was, or could not be asked for.
+    fn ask(&self, diag: &mut Diag) -> Option<Vec<Row>> {
         let again =
             |known: &Known| diag.again(&known.row).flatten().filter(|row| row.inode == known.row.inode);
         self.known.iter().map(again).collect()
     }
 
+    /// Compares them with these rows, and whether those are of all connections or of these alone. False if they do not suffice:
+    /// there is a socket of which nothing is known.
     fn compare(
         &mut self,
         whose: &Whose<'_>,
         diag: &mut Diag,
-        rows: &[Row],
+        (rows, are_all): (&[Row], bool),
         lists: bool,
         changed: &mut dyn FnMut(&mut Known, Change),
-    ) {
+    ) -> bool {
         let now = whose.now;
         let find = |inode: u64| rows.iter().find(|row| row.inode == inode).copied();
         let of = |known: &Known| find(known.row.inode).filter(|row| row.is_between(&known.row));
         let (mut held, mut is_whole) = (Vec::new(), false);
         // one that is missing has changed the sum
-        let lists = lists || self.is_due(now);
+        let lists = lists || now.saturating_sub(self.listed) >= LIST;
         if lists {
             let mut count = 0;
             let listed = sockets::descriptors(&process::directory(whose.pid))
-                .map(|all| all.take(MAX_DESCRIPTORS).inspect(|_| count += 1).flatten().collect());
+                .map(|all| all.take(MAX_DESCRIPTORS).inspect(|_| count += 1).flatten().collect::<Vec<_>>());
             // they are listed at the next look if they can't be now
             self.listed = 0;
-            let Ok(listed) = listed else { return };
+            let Ok(listed) = listed else { return true };
             // what was listed just now may be of another process with its number
             if !(whose.is_alive)() {
-                return;
+                return true;
+            }
+            let sum = sum(&mut listed.iter().copied());
+            if are_all {
+                self.held = sum;
+            } else if self.held != sum {
+                return false;
             }
             (held, is_whole, self.listed) = (listed, count < MAX_DESCRIPTORS, now);
         }
@@ -433,6 +438,7 @@ impl Connections {
             changed(&mut known, Change::State(after));
             self.known.push(known);
         }
+        true
     }
 }
 
@@ -713,7 +719,10 @@ mod tests {
         let rests = [(); 3].map(|()| again(&mut looks, port).1);
         assert_eq!(rests, [false, false, true], "a connection was opened");
         looks.look_at(pid, port);
-        assert!(!looks.places.0[0].rests, "descriptors are listed");
+        assert!(looks.places.0[0].rests, "it has the sockets that it had");
+        looks.known.held ^= 1;
+        looks.look_at(pid, port);
+        assert!(!looks.places.0[0].rests, "it has another one");
         drop((child.kill(), child.wait()));
     }
 
