@@ -42,8 +42,8 @@ const TOO_DEAR: u64 = 300;
 const SELDOM: u64 = 60_000_000_000;
 /// An IOC may get a socket from another process: its descriptors are listed after this at the latest, nanoseconds.
 const LIST: u64 = 10_000_000_000;
-/// Connections of all IOCs of a namespace that are asked for one by one at most: some 3 microseconds each, so that they are
-/// cheaper than a list.
+/// Connections of all IOCs of a namespace that are asked for one by one at most: some microseconds each, so that they are
+/// cheaper than a list where the kernel's table is large.
 const FEW: usize = 64;
 /// Data that waits for this time may be more than what is on its way, nanoseconds: two looks.
 const WAITS: u64 = 800_000_000;
