@@ -7,7 +7,7 @@
 //!
 //! To list them the kernel walks through the buckets of its table, used or not, twice. So while no connection is opened in the
 //! namespace, which the kernel counts (/proc/net/snmp), no list is made: those of its IOCs are asked for one by one by their
-//! ends, unless they are many. If one is not there, or an IOC has other sockets than at the last list, another is made at once.
+//! ends, where that is cheaper. If one is not there, or an IOC has other sockets than at the last list, another is made at once.
 //!
 //! Nothing is concluded from a list that was cut, or could not be made. Looks take at most a two thousandth of a CPU: where
 //! they are dear, since the machine has many connections, they are rare. They take more, up to a three hundredth, where there
@@ -42,9 +42,8 @@ const TOO_DEAR: u64 = 300;
 const SELDOM: u64 = 60_000_000_000;
 /// An IOC may get a socket from another process: its descriptors are listed after this at the latest, nanoseconds.
 const LIST: u64 = 10_000_000_000;
-/// Connections of all IOCs of a namespace that are asked for one by one at most: some microseconds each, so that they are
-/// cheaper than a list where the kernel's table is large.
-const FEW: usize = 64;
+/// Reckoned for each connection that is asked for alone, nanoseconds: a list is cheaper where the kernel's table is small.
+const EACH: u64 = 3000;
 /// Data that waits for this time may be more than what is on its way, nanoseconds: two looks.
 const WAITS: u64 = 800_000_000;
 /// Time between two notes of what one connection sends again, or of what waits in its socket, nanoseconds.
@@ -77,6 +76,8 @@ struct Place {
     pause: u64,
     /// What it found; `None` if nothing can be concluded, or there is no list so far.
     list: Option<Vec<Row>>,
+    /// What the last list cost.
+    took: u64,
     /// A number that changes with the sockets in the list, and whether it has.
     sum: u64,
     has_changed: bool,
@@ -186,8 +187,8 @@ impl Place {
         let is_same = opened.is_some() && opened == self.opened;
         let was_same = std::mem::replace(&mut self.is_same, is_same);
         self.opened = opened;
-        let are_few = std::mem::take(&mut self.known) <= FEW;
-        self.rests = is_same && was_same && self.are_owned && are_few;
+        let is_cheaper = std::mem::take(&mut self.known) as u64 * EACH < self.took;
+        self.rests = is_same && was_same && self.are_owned && is_cheaper;
         self.rests
     }
 
@@ -195,7 +196,9 @@ impl Place {
     fn make_list(&mut self) {
         self.rests = false;
         let Some(diag) = &mut self.diag else { return };
+        let begin = clock::thread();
         (self.list, self.are_owned) = list(diag);
+        self.took = clock::thread().saturating_sub(begin);
         let sum = sum(&mut self.list.iter().flatten().map(|row| row.inode));
         self.has_changed = sum != self.sum;
         self.sum = sum;
@@ -691,12 +694,12 @@ mod tests {
         let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
         assert_eq!(looks.look_at(pid, port), [(TcpState::Open, 0)]);
         looks.places.0[0].counters = Some(File::open(&path).unwrap());
-        // a second later; whether others' connections, which come and go, are accepted is left out
+        // a second later; whether others' connections, which come and go, are accepted is left out, and what a list costs
         let again = |looks: &mut Looks, port: u16| {
             let before = looks.now;
             looks.now -= 999_000_000_000;
             let place = &mut looks.places.0[0];
-            (place.next, place.are_owned) = (0, true);
+            (place.next, place.are_owned, place.took) = (0, true, u64::MAX);
             let changes: Vec<_> = looks.look_at(pid, port).into_iter().map(|(state, _)| state).collect();
             assert_eq!(looks.now, before + 1_000_000_000);
             (changes, looks.places.0[0].rests)
