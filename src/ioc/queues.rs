@@ -8,8 +8,8 @@
 
 use crate::ioc::module::addresses;
 use crate::ioc::IocProcess;
-use crate::linux::memory::Memory;
-use crate::linux::width::u32_at;
+use crate::linux::memory::{Memory, Ranges};
+use crate::linux::width::{u32_at, Width};
 
 /// The function by which such a Base is known.
 pub const STATUS: &str = "callbackQueueStatus";
@@ -34,49 +34,56 @@ pub struct Fill {
     pub overflows: u32,
 }
 
-/// Bytes that were read of some other things, each a list of ranges; `None` for those that could not be read.
-pub type Others = Vec<Option<Vec<u8>>>;
+/// Bytes that were read of some things, each a list of ranges; `None` for those that could not be read.
+pub type Read = Vec<Option<Vec<u8>>>;
 
-/// Reads the queues: low, medium, high, scanOnce. `None` for those that were not found. `rings`: the addresses of their rings
-/// as far as they are known from the last time. With them, `others`: each turn to the process that reads costs more than all
-/// else here.
-pub fn read(
-    ioc: &IocProcess,
-    rings: &mut [u64; 4],
-    others: Vec<Vec<(u64, usize)>>,
-) -> ([Option<Fill>; 4], Others) {
-    let Some((module, _)) = ioc.function(STATUS) else { return ([None; 4], ioc.memory.groups(&others)) };
-    let own = std::slice::from_ref(module);
+/// Things that are read of the queues.
+const THINGS: usize = 8;
+
+/// What to read of the queues; `rings`: the addresses of their rings as far as they are known from the last time. Rings stay where
+/// they are once they are made, so they are read together with what points to them.
+pub fn places(ioc: &IocProcess, rings: &[u64; 4]) -> Vec<Ranges> {
+    let module = ioc.function(STATUS).map(|(module, _)| module);
+    let own = module.map(std::slice::from_ref).unwrap_or_default();
     let place = |name| addresses(own, name).next();
-    let bytes = module.elf.symbol("callbackQueue").map(|symbol| symbol.bytes);
+    let bytes = module.and_then(|module| module.elf.symbol("callbackQueue")).map(|symbol| symbol.bytes);
     let once = place("onceQ").zip(place("onceQOverruns"));
-    fills(&ioc.memory, place("callbackQueue").zip(bytes), once, rings, others)
+    things(ioc.memory.width(), place("callbackQueue").zip(bytes), once, rings)
 }
 
-/// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns. Rings stay where they are
-/// once they are made, so they are read together with what points to them.
-fn fills(
-    memory: &Memory,
+/// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns.
+fn things(
+    width: Width,
     queues: Option<(u64, u64)>,
     once: Option<(u64, u64)>,
-    rings: &mut [u64; 4],
-    others: Vec<Vec<(u64, usize)>>,
-) -> ([Option<Fill>; 4], Others) {
-    let (width, pointer) = (memory.width(), memory.width().bytes());
+    rings: &[u64; 4],
+) -> Vec<Ranges> {
     // semWakeUp, queue, queueOverflow (int), queueOverflows (int), ...
-    let head = 2 * pointer + 8;
+    let (pointer, head) = (width.bytes(), 2 * width.bytes() + 8);
     let set = |number| {
         let (first, all) = queues.filter(|(_, all)| all / 3 >= head as u64)?;
         Some(vec![(first.checked_add(number * (all / 3))?, head)])
     };
     let once = once.map(|(ring, overruns)| vec![(ring, pointer), (overruns, 4)]);
     let heads = [set(0), set(1), set(2), once].map(Option::unwrap_or_default);
-    let at = |ring: &u64| if *ring == 0 { Vec::new() } else { vec![(*ring, pointer + 16)] };
-    let mut all: Vec<_> = heads.into_iter().chain(rings.iter().map(at)).collect();
-    let own = all.len();
-    all.extend(others);
-    let mut read = memory.groups(&all);
-    let others = read.split_off(own.min(read.len()));
+    heads.into_iter().chain(rings.iter().map(|ring| at(width, *ring))).collect()
+}
+
+/// What to read of a ring at an address; nothing at 0.
+fn at(width: Width, ring: u64) -> Ranges {
+    if ring == 0 {
+        Vec::new()
+    } else {
+        vec![(ring, width.bytes() + 16)]
+    }
+}
+
+/// The queues: low, medium, high, scanOnce, by what was read of [`places`]. `None` for those that were not found. Also returns what
+/// else was read behind that.
+pub fn fills(memory: &Memory, rings: &mut [u64; 4], mut read: Read) -> ([Option<Fill>; 4], Read) {
+    let (width, pointer) = (memory.width(), memory.width().bytes());
+    let head = 2 * pointer + 8;
+    let others = read.split_off(THINGS.min(read.len()));
     let mut read = read.into_iter().map(Option::unwrap_or_default);
     // where in a head the ring and the overflows are, bytes of an entry, and slots that are not used; an entry of onceQ has
     // a record, a function and its argument
@@ -87,7 +94,7 @@ fn fills(
         .map(|queue: usize| heads.get(queue).map_or(0, |(bytes, (ring, ..))| width.pointer(bytes, *ring)));
     let mut contents: Vec<Vec<u8>> = read.collect();
     if now != *rings {
-        let read = memory.groups(&now.iter().map(at).collect::<Vec<_>>());
+        let read = memory.groups(&now.map(|ring| at(width, ring)));
         contents = read.into_iter().map(Option::unwrap_or_default).collect();
         *rings = now;
     }
@@ -114,7 +121,6 @@ fn fill([put, get, size, high]: [u32; 4], each: u32, unused: u32, overflows: u32
 mod tests {
     use super::*;
     use crate::ioc::image::Image;
-    use crate::linux::width::Width;
     use iocrec_testing::chance::fuzz;
 
     /// The places of callbackQueue, with its size, and of onceQ and onceQOverruns.
@@ -146,12 +152,26 @@ mod tests {
         (image, ((places[0], 3 * each as u64), (places[1], places[2])))
     }
 
+    /// Reads them, and something else with them.
+    fn read(
+        memory: &Memory,
+        queues: Option<(u64, u64)>,
+        once: Option<(u64, u64)>,
+        rings: &mut [u64; 4],
+        others: Vec<Ranges>,
+    ) -> ([Option<Fill>; 4], Read) {
+        let mut all = things(memory.width(), queues, once, rings);
+        assert_eq!(all.len(), THINGS);
+        all.extend(others);
+        fills(memory, rings, memory.groups(&all))
+    }
+
     #[test]
     fn queues_of_each_width() {
         for width in [Width::Bits64, Width::Bits32] {
             let (image, (set, once)) = queues(width);
             let memory = image.memory();
-            let of = |set, once, rings: &mut [u64; 4]| fills(&memory, set, once, rings, Vec::new()).0;
+            let of = |set, once, rings: &mut [u64; 4]| read(&memory, set, once, rings, Vec::new()).0;
             let mut rings = [0; 4];
             let found = of(Some(set), Some(once), &mut rings);
             assert!(rings.iter().all(|ring| *ring > 0));
@@ -162,10 +182,10 @@ mod tests {
             assert_eq!(found[3], fill(1000, 2, 20, 5), "{width:?}");
             // beside something else, and something that is not there
             let others = vec![vec![(once.1, 4)], vec![(8, 4)], Vec::new()];
-            let read = [Some(5u32.to_ne_bytes().to_vec()), None, Some(Vec::new())];
+            let there = [Some(5u32.to_ne_bytes().to_vec()), None, Some(Vec::new())];
             for mut rings in [rings, [0; 4]] {
-                let (beside, told) = fills(&memory, Some(set), Some(once), &mut rings, others.clone());
-                assert_eq!((beside, told), (found, read.to_vec()), "{width:?}");
+                let (beside, told) = read(&memory, Some(set), Some(once), &mut rings, others.clone());
+                assert_eq!((beside, told), (found, there.to_vec()), "{width:?}");
             }
             assert_eq!(of(None, None, &mut rings), [None; 4]);
             // of a file that was made to mislead
@@ -186,7 +206,7 @@ mod tests {
             image.change(random, 6);
             let set = if random.below(8) == 0 { (random.next(), random.next()) } else { set };
             let mut rings = [0; 4].map(|ring| if random.below(8) == 0 { random.next() } else { ring });
-            let found = fills(&image.memory(), Some(set), Some(once), &mut rings, Vec::new()).0;
+            let found = read(&image.memory(), Some(set), Some(once), &mut rings, Vec::new()).0;
             for fill in found.into_iter().flatten() {
                 assert!(fill.used <= fill.size && fill.size < MOST, "{fill:?}");
                 believed += 1;

@@ -16,6 +16,32 @@ use crate::linux::text::printable;
 use crate::linux::width::Width;
 use crate::linux::{proc, reader};
 
+/// Ranges of memory: address and length of each.
+pub type Ranges = Vec<(u64, usize)>;
+
+/// The bytes of things of several processes, one after the other, by one turn to the process that reads. `None` for a process of
+/// which not all can be read so: it may be read for itself. The outer `None`: none could ([`reader::several`]).
+pub fn of_several(wanted: &[(Memory, Vec<Ranges>)]) -> Option<Vec<Option<Vec<u8>>>> {
+    let mut all: Vec<(i32, Vec<(usize, usize)>)> = Vec::with_capacity(wanted.len());
+    for (memory, things) in wanted {
+        let ranges = things.iter().flatten().map(|range| (usize::try_from(range.0).unwrap_or(0), range.1));
+        all.push((memory.thread.as_raw(), ranges.collect()));
+    }
+    reader::several(&all)
+}
+
+/// The bytes of each of some things, of the bytes of all.
+pub fn split(mut bytes: &[u8], things: &[Ranges]) -> Vec<Option<Vec<u8>>> {
+    let mut each = Vec::with_capacity(things.len());
+    for thing in things {
+        let length = thing.iter().map(|range| range.1).sum();
+        let (own, others) = bytes.split_at_checked(length).unwrap_or_default();
+        each.push(Some(own.to_vec()));
+        bytes = others;
+    }
+    each
+}
+
 /// The memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
@@ -153,29 +179,21 @@ impl Memory {
 
     /// The ranges (address, length) of many things, in one system call if all can be read: for each thing its bytes, one
     /// range after the other, or `None` if not all of them can be read.
-    pub fn groups(&self, things: &[Vec<(u64, usize)>]) -> Vec<Option<Vec<u8>>> {
+    pub fn groups(&self, things: &[Ranges]) -> Vec<Option<Vec<u8>>> {
         // the kernel takes no more ranges in one call
         const MAX_RANGES: usize = 1024;
         let mut read = Vec::with_capacity(things.len());
         let mut rest = things;
         while !rest.is_empty() {
             let mut ranges = 0;
-            let fits = |thing: &&Vec<(u64, usize)>| {
+            let fits = |thing: &&Ranges| {
                 ranges += thing.len();
                 ranges <= MAX_RANGES
             };
             let (some, others) = rest.split_at(rest.iter().take_while(fits).count().max(1).min(rest.len()));
             rest = others;
             match self.ranges(&some.concat()) {
-                Some(bytes) => {
-                    let mut bytes = bytes.as_slice();
-                    for thing in some {
-                        let length = thing.iter().map(|range| range.1).sum();
-                        let (own, others) = bytes.split_at_checked(length).unwrap_or_default();
-                        read.push(Some(own.to_vec()));
-                        bytes = others;
-                    }
-                }
+                Some(bytes) => read.extend(split(&bytes, some)),
                 None => read.extend(some.iter().map(|thing| self.ranges(thing))),
             }
         }

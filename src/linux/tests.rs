@@ -1,14 +1,14 @@
 //! A reader process reads the same as a read in place, and is given up if there is no answer.
 
 use crate::linux::descriptors::without_any;
-use crate::linux::memory::Memory;
+use crate::linux::memory::{of_several, Memory};
 use crate::linux::opened::Opened;
 use crate::linux::process;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::file::{Handle, ATTRIBUTES};
 use crate::linux::reader::shared::MAX_DATA;
 use crate::linux::reader::thread::refused;
-use crate::linux::reader::{mark_responsive, unresponsive, use_reader_process, Inspection};
+use crate::linux::reader::{mark_responsive, unresponsive, use_reader_process, Inspection, MAX_PROCESSES};
 use crate::not_run::{not_run, Needs};
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -44,6 +44,30 @@ fn readers_read_the_same_as_in_place() {
     });
     assert_eq!((&here.0, &here.1), (&there.0, &there.1));
     assert!(here.2.iter().any(|mapping| there.2.contains(mapping)));
+}
+
+/// Whatever becomes of one of the processes.
+#[test]
+fn memory_of_several_processes_by_one_turn() {
+    let at = b"some bytes".as_ptr() as u64;
+    let (read, many) = with_reader(move || {
+        // a number that no process has
+        let (own, gone) = (Memory::new(std::process::id()), Memory::new(i32::MAX.unsigned_abs()));
+        let wanted = [
+            (own, vec![vec![(at, 4)], Vec::new(), vec![(at + 5, 3), (at + 8, 2)]]),
+            (gone, vec![vec![(at, 4)]]),
+            (own, vec![vec![(at, 4)], vec![(8, 4)]]),
+            (own, Vec::new()),
+            (own, vec![vec![(at, 10)]]),
+        ];
+        let many: Vec<_> = (0..=MAX_PROCESSES).map(|_| (own, vec![vec![(at, 4)]])).collect();
+        (of_several(&wanted), of_several(&many))
+    });
+    let text = |text: &str| Some(text.as_bytes().to_vec());
+    let expected = [text("somebytes"), None, None, text(""), text("some bytes")];
+    assert_eq!(read.as_deref(), Some(expected.as_slice()));
+    assert_eq!(many, None, "they are too many");
+    assert_eq!(of_several(&[]), None, "without a reader process");
 }
 
 /// Where stat() and /proc/PID/maps give a file other numbers (overlay, btrfs), it is mapped to find out.

@@ -162,6 +162,8 @@ fn answer(request: u32, buffer: *mut Buffer, open: &mut Open) -> (Reply, RawFd) 
         plain(map(buffer, open))
     } else if request == Request::Event as u32 {
         event(buffer)
+    } else if request == Request::Several as u32 {
+        plain(several(buffer))
     } else {
         plain(-i64::from(libc::EINVAL))
     }
@@ -302,6 +304,24 @@ fn memory(buffer: &mut Buffer) -> Reply {
         error if error == -i64::from(libc::ENOSYS) => memory_by_file(buffer, count),
         copied => copied,
     }
+}
+
+/// Copies from several processes, one after the other. Of those that there is no room for nothing is said.
+fn several(buffer: &mut Buffer) -> Reply {
+    let Buffer { parts, iovecs, data, count, .. } = buffer;
+    let (mut ranges, mut room) = (iovecs.as_slice(), data.as_mut_slice());
+    for part in parts.iter_mut().take(*count as usize) {
+        let Some((own, others)) = ranges.split_at_checked(part.ranges as usize) else { break };
+        let total = own.iter().fold(0_usize, |sum, place| sum.saturating_add(place.1));
+        let Some((into, behind)) = std::mem::take(&mut room).split_at_mut_checked(total) else { break };
+        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: total };
+        // SAFETY: an iovec is an address and a length; all writes are within `into`.
+        part.copied = counted(unsafe {
+            libc::process_vm_readv(part.thread, &raw const local, 1, own.as_ptr().cast(), own.len() as _, 0)
+        });
+        (ranges, room) = (others, behind);
+    }
+    0
 }
 
 fn memory_by_file(buffer: &mut Buffer, count: usize) -> Reply {

@@ -26,5 +26,6 @@ mod reads;
 pub(super) mod shared;
 pub(super) mod thread;
 
-pub use reads::{contents, link, list, memory};
+pub use reads::{contents, link, list, memory, several};
+pub use shared::MAX_PROCESSES;
 pub use thread::{mark_responsive, unresponsive, use_reader_process, Inspection};

@@ -6,8 +6,10 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use crate::linux::reader::shared::{Request, MAX_DATA, MAX_IOVECS};
-use crate::linux::reader::thread::{has_reader, pid_in, put_path, request, take_data, with_data};
+use crate::linux::reader::shared::{Part, Request, MAX_DATA, MAX_IOVECS, MAX_PROCESSES};
+use crate::linux::reader::thread::{
+    has_reader, pid_in, put_path, request, take_data, with_buffer, with_data,
+};
 
 /// The first bytes of the reply.
 fn replied(bytes: usize) -> Vec<u8> {
@@ -102,6 +104,35 @@ fn piece(pid: u32, thread: i32, into: &mut [u8], places: &[(usize, usize)]) -> i
     let (have, _) = answer.unwrap_or(Err(io::ErrorKind::Unsupported.into()))?;
     take_data(into, have);
     Ok(have)
+}
+
+/// The ranges (address, length) of the memory of several processes, each with the thread that names it, by one request. Of each
+/// the bytes, one range after the other, or `None` if not all of them could be read. The outer `None`: on a thread without a
+/// reader process, if they are too many, or not in time, and which of the processes is to blame is not known.
+pub fn several(wanted: &[(i32, Vec<(usize, usize)>)]) -> Option<Vec<Option<Vec<u8>>>> {
+    let ranges = || wanted.iter().flat_map(|(_, ranges)| ranges);
+    let bytes = ranges().fold(0_usize, |sum, range| sum.saturating_add(range.1));
+    if wanted.len() > MAX_PROCESSES || ranges().count() > MAX_IOVECS || bytes > MAX_DATA {
+        return None;
+    }
+    let answer = request(None, Request::Several, |buffer| {
+        buffer.count = wanted.len() as u64;
+        buffer.iovecs.iter_mut().zip(ranges()).for_each(|(to, from)| *to = *from);
+        for (part, (thread, ranges)) in buffer.parts.iter_mut().zip(wanted) {
+            *part = Part { thread: *thread, ranges: ranges.len() as u32, copied: -1 };
+        }
+    });
+    answer?.ok()?;
+    Some(with_buffer(|buffer| {
+        let (mut at, mut read) = (0, Vec::with_capacity(wanted.len()));
+        for (part, (_, ranges)) in buffer.parts.iter().zip(wanted) {
+            let length: usize = ranges.iter().map(|range| range.1).sum();
+            let bytes = buffer.data.get(at..at + length).filter(|_| part.copied == length as i64);
+            read.push(bytes.map(<[u8]>::to_vec));
+            at += length;
+        }
+        read
+    }))
 }
 
 /// The nodes of a list in a process's memory, one after the other, each beginning with the next one's address in

@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 pub const MAX_DATA: usize = 128 << 10;
 /// Maximum number of memory ranges in one read (UIO_MAXIOV, the kernel's limit).
 pub const MAX_IOVECS: usize = 1024;
+/// Maximum number of processes whose memory is read at once.
+pub const MAX_PROCESSES: usize = 32;
 /// Longest path: /proc/PID/... or map_files with two addresses.
 pub const MAX_PATH: usize = 256;
 /// Bytes of `struct perf_event_attr` to pass on: its size when the uprobe PMU came (linux/perf_event.h,
@@ -42,6 +44,20 @@ pub enum Request {
     Map,
     /// Open a perf event: its attributes lie in `data`, its parameters in `path` and `thread`.
     Event,
+    /// Read the memory of several processes: of `count` of `parts`.
+    Several,
+}
+
+/// What to read of one process's memory.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Part {
+    /// The thread that names it.
+    pub thread: i32,
+    /// The number of its ranges: those of all parts follow each other in `iovecs`, and their bytes in `data`.
+    pub ranges: u32,
+    /// How many bytes were read.
+    pub copied: i64,
 }
 
 /// A file's attributes, which `Name` and `Open` leave in `data`.
@@ -74,6 +90,7 @@ pub struct Buffer {
     pub length: u64,
     pub count: u64,
     pub path: [u8; MAX_PATH],
+    pub parts: [Part; MAX_PROCESSES],
     /// Address and length.
     pub iovecs: [(usize, usize); MAX_IOVECS],
     pub data: [u8; MAX_DATA],

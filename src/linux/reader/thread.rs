@@ -277,12 +277,17 @@ pub(super) fn put_path(buffer: &mut Buffer, path: &Path) {
     buffer.path.iter_mut().zip(bytes).for_each(|(into, byte)| *into = *byte);
 }
 
-/// Passes on the bytes of this thread's last read, and the rest of the buffer behind them.
-pub(super) fn with_data<T: Default>(take: impl FnOnce(&[u8]) -> T) -> T {
+/// Passes on this thread's buffer, with the reply to its last request.
+pub(super) fn with_buffer<T: Default>(take: impl FnOnce(&Buffer) -> T) -> T {
     STATE.with_borrow_mut(|state| {
         let reader = state.as_mut().and_then(|state| state.reader.as_mut());
-        reader.map_or_else(T::default, |reader| take(&reader.buffer().data))
+        reader.map_or_else(T::default, |reader| take(reader.buffer()))
     })
+}
+
+/// Passes on the bytes of this thread's last read, and the rest of the buffer behind them.
+pub(super) fn with_data<T: Default>(take: impl FnOnce(&[u8]) -> T) -> T {
+    with_buffer(|buffer| take(&buffer.data))
 }
 
 /// Copies the first `have` bytes of this thread's last read, as far as there is room.

@@ -6,9 +6,10 @@
 
 use iocrec_log::event::{Fact, Queue, QueueFill};
 
-use crate::ioc::queues::{self, Fill, Others};
+use crate::ioc::queues::{self, Fill, Read};
 use crate::ioc::standing::Look;
 use crate::ioc::IocProcess;
+use crate::linux::memory::{Memory, Ranges};
 use crate::recorder::env::Env;
 use crate::recorder::registry::stuck::Ioc;
 
@@ -28,21 +29,28 @@ pub struct Queues {
     known: [Known; 4],
     /// Where their rings are.
     rings: [u64; 4],
-    /// What was read for the next beat.
+    /// What was read for the next beat, and when.
     fills: [Option<Fill>; 4],
+    read_at: u64,
 }
 
 impl Queues {
-    /// Reads them for the next beat, and other things with them.
-    pub fn read(&mut self, process: &IocProcess, others: Vec<Vec<(u64, usize)>>) -> Others {
-        let read;
-        (self.fills, read) = queues::read(process, &mut self.rings, others);
-        read
+    /// What to read of them for [`Queues::take`].
+    pub fn places(&self, process: &IocProcess) -> Vec<Ranges> {
+        queues::places(process, &self.rings)
+    }
+
+    /// Takes what was read of them at a time, for the next beat. Returns what else was read behind that.
+    pub fn take(&mut self, memory: &Memory, read_at: u64, read: Read) -> Read {
+        let others;
+        (self.fills, others) = queues::fills(memory, &mut self.rings, read);
+        self.read_at = read_at;
+        others
     }
 
     /// Looks at the queues, as they were read.
-    pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>, look: &Look<'_>) {
-        let fills = std::mem::take(&mut self.fills);
+    pub fn beat(&mut self, env: &mut Env<'_>, ioc: &Ioc<'_>, look: &Look<'_>) {
+        let (now, fills) = (self.read_at, std::mem::take(&mut self.fills));
         for ((known, queue), fill) in self.known.iter_mut().zip(Queue::ALL).zip(fills) {
             let Some(fill) = fill else { continue };
             let Some((since, before)) = known.seen.replace((now, fill)) else { continue };

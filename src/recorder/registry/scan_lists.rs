@@ -6,8 +6,9 @@
 use iocrec_log::event::{Fact, RecordId, RecordScan, ScanKind, ScanList, ScanListId, ScanOverruns};
 
 use crate::ioc::menus;
-use crate::ioc::queues::Others;
+use crate::ioc::queues::Read;
 use crate::ioc::scanning::{self, PeriodicAt, Place};
+use crate::linux::memory::Ranges;
 use crate::linux::width::Width;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
@@ -94,12 +95,12 @@ impl ScanLists {
     }
 
     /// Where overruns are counted, to be read for [`ScanLists::count_overruns`].
-    pub fn overruns(&self, width: Width) -> Vec<Vec<(u64, usize)>> {
-        self.periodic.iter().map(|known| vec![(known.at.overruns, width.bytes())]).collect()
+    pub fn overruns(&self, width: Width) -> impl Iterator<Item = Ranges> + '_ {
+        self.periodic.iter().map(move |known| vec![(known.at.overruns, width.bytes())])
     }
 
     /// Looks for overruns since the last call, in what was read of all lists.
-    pub fn count_overruns(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>, read: Others) {
+    pub fn count_overruns(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>, read: Read) {
         let width = owner.process.memory.width();
         for (known, count) in self.periodic.iter_mut().zip(read) {
             let Some(total) = count.map(|count| width.pointer(&count, 0)) else { continue };

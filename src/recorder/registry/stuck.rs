@@ -14,9 +14,8 @@ use iocrec_log::event::{Fact, Holder, Stuck, StuckEnd, Wait};
 
 use crate::health::text::Counts;
 use crate::health::threads::Threads as Watched;
-use crate::ioc::queues::Others;
 use crate::ioc::standing::{Look, Mutex, Standing};
-use crate::ioc::{threads, IocProcess};
+use crate::ioc::threads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
@@ -64,7 +63,8 @@ pub struct StuckThreads {
     last: u64,
     stopped: Option<Stuck>,
     spinning: Spinning,
-    queues: Queues,
+    /// Its queues.
+    pub queues: Queues,
 }
 
 /// What else is known of the IOC.
@@ -121,11 +121,6 @@ impl Ioc<'_> {
 }
 
 impl StuckThreads {
-    /// Reads the queues for the next beat, and other things with them.
-    pub fn read_queues(&mut self, process: &IocProcess, others: Vec<Vec<(u64, usize)>>) -> Others {
-        self.queues.read(process, others)
-    }
-
     /// Judges the threads after a beat, and the queues as they were read.
     pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>) {
         let last = std::mem::replace(&mut self.last, now);
@@ -137,7 +132,7 @@ impl StuckThreads {
             self.look_at_threads(env, now, ioc, &look);
         }
         self.spinning.beat(env, (last, now), ioc, &look);
-        self.queues.beat(env, now, ioc, &look);
+        self.queues.beat(env, ioc, &look);
     }
 
     /// Notes which threads have run since the last beat.
@@ -323,6 +318,7 @@ fn period(name: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::ioc::standing::tests::world;
+    use crate::ioc::IocProcess;
     use crate::recorder::registry::dying::Signal;
     use crate::recorder::registry::threads::{HitPlace, Step};
     use crate::recorder::testing::{Bench, TestIoc, PID};
@@ -447,7 +443,7 @@ mod tests {
                 let (counts, name) = (None, String::new());
                 let seen = Seen { after: 0, since: 1, counts, start: 1, looks: 1, told: 1, name, open };
                 ioc.stuck.seen.insert(7, seen);
-                ioc.judge_threads(env, 2_000_000_000);
+                ioc.judge_threads(env, 2_000_000_000, None);
             });
             bench.sink.take().iter().filter(|event| matches!(event.fact, Fact::StuckEnd(_))).count()
         };

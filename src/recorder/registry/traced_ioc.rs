@@ -16,6 +16,7 @@ use crate::health::Health;
 use crate::inspector::{FoundRecord, ServedClient};
 use crate::ioc::{scanning, Database, IocProcess, LayoutError};
 use crate::linux::ending::Ending;
+use crate::linux::memory::{self, Memory, Ranges};
 use crate::net::Namespace;
 use crate::recorder::env::Env;
 use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
@@ -399,15 +400,29 @@ impl TracedIoc {
         self.scan_lists.look_again(env, now, Owner { id: self.id, process });
     }
 
-    /// Looks for threads that stand still and for scans that came too late, after a beat.
-    pub fn judge_threads(&mut self, env: &mut Env<'_>, now: u64) {
+    /// What is to be read of its memory at each beat: its queues, and counts of scans that came too late. `None`: nothing.
+    pub fn beat_places(&self) -> Option<(Memory, Vec<Ranges>)> {
         // for a core dump the kernel wakes all threads: they end, and don't run again
-        let is_off = self.database_is_gone || self.is_stalled || self.dying.is_certain();
-        let Some(process) = self.process.as_ref().filter(|_| !is_off) else { return };
+        let is_off = self.database_is_gone || self.is_stalled || self.end_noticed || self.dying.is_certain();
+        let process = self.process.as_ref().filter(|_| !is_off)?;
+        let mut places = self.stuck.queues.places(process);
+        places.extend(self.scan_lists.overruns(process.memory.width()));
+        Some((process.memory, places))
+    }
+
+    /// Looks for threads that stand still and for scans that came too late, after a beat. `read`: when
+    /// [`TracedIoc::beat_places`] were read, and their bytes, if they were.
+    pub fn judge_threads(&mut self, env: &mut Env<'_>, now: u64, read: Option<(u64, Vec<u8>)>) {
+        let Some((memory, places)) = self.beat_places() else { return };
+        let length: usize = places.iter().flatten().map(|range| range.1).sum();
+        let (read_at, read) = match read.filter(|(_, bytes)| bytes.len() == length) {
+            Some((read_at, bytes)) => (read_at, memory::split(&bytes, &places)),
+            None => (now, memory.groups(&places)),
+        };
+        let overruns = self.stuck.queues.take(&memory, read_at, read);
+        let Some(process) = &self.process else { return };
         let owner = Owner { id: self.id, process };
-        let overruns = self.scan_lists.overruns(process.memory.width());
-        let overruns = self.stuck.read_queues(process, overruns);
-        self.scan_lists.count_overruns(env, now, owner, overruns);
+        self.scan_lists.count_overruns(env, read_at, owner, overruns);
         let ioc = stuck::Ioc {
             owner,
             watched: &self.health.threads,
