@@ -28,4 +28,4 @@ pub use circuit::SERVICE;
 pub use datagrams::servers_in;
 pub use decoder::{Decoder, Limits};
 pub use mark::begins_circuit;
-pub use session::{Seed, FIRST_ID};
+pub use session::{Seed, ENCRYPTED, FIRST_ID};

@@ -1,6 +1,7 @@
 //! What comes out of messages made by hand.
 
 use crate::wire::*;
+use iocrec::pva::Seed;
 use iocrec_log::event::Fact;
 
 fn double(number: f64) -> Vec<u8> {
@@ -384,6 +385,17 @@ fn what_is_not_pvaccess() {
     assert_eq!(w.facts(), ["lost 16 bytes of something else than PVAccess, ignored"]);
     w.client(&request(11, 2, 3, 0, &hex("0102")));
     assert_eq!(w.facts(), [""; 0]);
+}
+
+/// What its packets hide stands in the server's memory.
+#[test]
+fn an_encrypted_circuit_is_named_from_memory() {
+    let mut w = Wire::open();
+    w.client(&hex("16030100 05 0102030405"));
+    w.facts();
+    let seed = Seed { user: "op", method: "x509", channels: &[(7, 1, "A")] };
+    w.decoder.seed(0, w.time, (CLIENT.into(), SERVER.into()), &seed, &mut w.out).expect("no packet does");
+    assert_eq!(w.facts(), ["circuit 1 op@", "channel 1 A cid Some(7) sid Some(1)"]);
 }
 
 /// Updates are not looked at, but what defines their types is.

@@ -32,6 +32,9 @@ pub use context::{Context, Ids, SessionLimits, FIRST_ID};
 use requests::Request;
 pub use seed::Seed;
 
+/// Method of a circuit that is encrypted.
+pub const ENCRYPTED: &str = "tls";
+
 /// Bytes to keep of a server's text.
 const KEPT_TEXT: usize = 512;
 
@@ -256,7 +259,7 @@ impl Session {
 
     /// The circuit is encrypted: that there is one is all that shows.
     pub fn encrypted(&mut self, time: u64, context: &mut Context) {
-        self.method = "tls".to_owned();
+        self.method = ENCRYPTED.to_owned();
         self.number(time, context);
         self.describe(time, context.out);
     }

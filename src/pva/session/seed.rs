@@ -3,7 +3,7 @@
 use iocrec_log::event::{Channel, CircuitId, Origin};
 
 use super::messages::LONGEST_NAME;
-use super::{Context, Session};
+use super::{Context, Session, ENCRYPTED};
 
 /// A circuit as read from a server's memory; an empty text is unknown.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +18,10 @@ pub struct Seed<'a> {
 
 impl Session {
     /// Adds the state read from the server's memory; returns the circuit's number. `None` if packets show the circuit
-    /// from its beginning: then they have named all, and memory may be that of an earlier one between the same ends.
+    /// from its beginning, and can be read: then they have named all, and memory may be that of an earlier one between the
+    /// same ends.
     pub fn seed(&mut self, time: u64, seed: &Seed<'_>, context: &mut Context) -> Option<CircuitId> {
-        if self.circuit.is_opened() {
+        if self.circuit.is_opened() && self.method != ENCRYPTED {
             return None;
         }
         let is_new = self.circuit.id().is_none();

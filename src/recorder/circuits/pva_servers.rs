@@ -1,8 +1,9 @@
 //! Names for PVAccess channels that are older than the recorder, from the memory of the servers on this machine.
 //!
-//! The packets of such a channel do not carry its name. The server's memory has it ([`crate::ioc::pva_channels`]). A
-//! server is read when its port becomes known, and again when a channel without a name is seen on a circuit whose
-//! beginning was not captured. Its heap is copied for that, on a thread of its own.
+//! The packets of such a channel do not carry its name. The server's memory has it ([`crate::ioc::pva_channels`]), and
+//! those of encrypted circuits. A server is read when its port becomes known, and again when a channel without a name is
+//! seen on a circuit whose beginning was not captured, or an encrypted circuit. Its heap is copied for that, on a thread of
+//! its own.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -16,7 +17,7 @@ use crate::linux::aside;
 use crate::linux::process;
 use crate::linux::reader::{self, Inspection};
 use crate::net::packet::End;
-use crate::pva::{Decoder, Seed, FIRST_ID};
+use crate::pva::{Decoder, Seed, ENCRYPTED, FIRST_ID};
 use crate::recorder::circuits::places::Places;
 
 /// Least time between two reads of a server, nanoseconds, and the longest, if reads name nothing: each copies its heap.
@@ -71,7 +72,7 @@ pub struct PvaServers {
     searcher: Option<Searcher>,
     /// Open circuits: client, server, and whether the opening was captured.
     open: KeyedMap<CircuitId, (Address, Address, bool)>,
-    /// Circuits with channels that have no name, and how often their servers were read for one.
+    /// Circuits with channels that have no name, or that are encrypted, and how often their servers were read for names.
     unnamed: KeyedMap<CircuitId, u32>,
     /// Whether to read all servers, even if no channel without a name has been seen.
     all: bool,
@@ -100,6 +101,10 @@ impl PvaServers {
                     && self.open.get(&channel.circuit).is_some_and(|(.., opened)| !opened) =>
             {
                 self.unnamed.entry(channel.circuit).or_insert(0);
+            }
+            // packets show none of its channels, nor whose they are
+            Fact::PvaCircuit(circuit) if circuit.method == ENCRYPTED => {
+                self.unnamed.entry(circuit.circuit).or_insert(0);
             }
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => {
                 self.open.remove(circuit);
@@ -176,5 +181,40 @@ impl PvaServers {
                 *tries <= TRIES
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Circuit, PvaCircuit};
+
+    /// Who uses it and its channels stand in the server's memory alone, though its beginning was captured.
+    #[test]
+    fn the_server_of_an_encrypted_circuit_is_read() {
+        let mut servers = PvaServers::default();
+        for (circuit, method) in [(FIRST_ID + 1, "ca"), (FIRST_ID + 2, ENCRYPTED)] {
+            let end = |port| Address { ip: 0x0a00_0001, port };
+            let facts = [
+                Fact::from(Circuit {
+                    id: circuit,
+                    client: end(40001),
+                    server: end(5075),
+                    user: String::new(),
+                    host: String::new(),
+                    minor: 0,
+                    origin: Origin::Opened,
+                }),
+                Fact::from(PvaCircuit {
+                    circuit,
+                    version: 0,
+                    method: method.into(),
+                    client_ip: Vec::new(),
+                    server_ip: Vec::new(),
+                }),
+            ];
+            facts.into_iter().for_each(|fact| servers.notice(&Event { time: 1, fact }));
+        }
+        assert_eq!(servers.unnamed.keys().copied().collect::<Vec<_>>(), [FIRST_ID + 2]);
     }
 }
