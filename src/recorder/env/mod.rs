@@ -89,6 +89,27 @@ pub struct Run {
     pub pva_answers: Vec<u16>,
     /// Ports of servers that have ended not long ago.
     pub ended_ports: Vec<EndedPorts>,
+    /// IOCs that ended while their processes lived on: process id, start, monotonic time of the IOC's end.
+    pub outlived: Vec<(u32, u64, u64)>,
+}
+
+impl Run {
+    /// Most processes of which the end of their last IOC is kept.
+    const MOST_OUTLIVED: usize = 64;
+
+    /// An IOC has ended at a monotonic time, and its process, which began at `start`, lives on as something else.
+    pub fn note_outlived(&mut self, pid: u32, start: u64, time: u64) {
+        self.outlived.retain(|outlived| outlived.0 != pid);
+        if self.outlived.len() >= Run::MOST_OUTLIVED {
+            self.outlived.remove(0);
+        }
+        self.outlived.push((pid, start, time));
+    }
+
+    /// When the last IOC of such a process ended; 0 if it has had none.
+    pub fn last_end(&self, pid: u32, start: u64) -> u64 {
+        self.outlived.iter().find(|last| (last.0, last.1) == (pid, start)).map_or(0, |last| last.2)
+    }
 }
 
 /// The TCP ports of a server that has ended. If it starts again it mostly has them again, and what comes before it is found

@@ -43,6 +43,7 @@ pub(super) fn adopt(
         health::end(env, &mut server);
         let is_known = server.process.is_some();
         let how = if is_known {
+            env.run.note_outlived(pid, server.start, now);
             "the recorder lost sight of it, and found it anew"
         } else {
             "it has become an IOC"

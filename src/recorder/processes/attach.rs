@@ -27,6 +27,11 @@ fn missed(lost: u64, start: u64, since: u64, now: u64) -> (u64, &'static str) {
     }
 }
 
+/// When an IOC began: with its process, unless that was recorded as another before.
+pub(super) fn beginning(env: &Env<'_>, ioc: &TracedIoc) -> u64 {
+    env.machine.clock.monotonic_of_boot(ioc.start).max(env.run.last_end(ioc.pid, ioc.start))
+}
+
 /// Begins to take an IOC's hits if its layout and its records are known; else notes why not. True if the sources must
 /// adapt. `since` is the recorder's start: nothing before it counts as missed.
 pub(super) fn begin_to_take_hits(
@@ -61,7 +66,7 @@ pub(super) fn begin_to_take_hits(
     }
     if ioc.probing.in_maps && ioc.probing.placed > 0 && !ioc.probing.attached {
         ioc.probing.attached = true;
-        let (start, now) = (env.machine.clock.monotonic_of_boot(ioc.start), env.monotonic());
+        let (start, now) = (beginning(env, ioc), env.monotonic());
         let (from, cause) = missed(std::mem::take(&mut ioc.probing.lost), start, since, now);
         let attached = Attached { ioc: ioc.id, from: from.min(now), since: now, cause: cause.into() };
         env.push(now, Fact::Attached(attached));

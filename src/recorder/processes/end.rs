@@ -97,6 +97,9 @@ pub(super) fn end(
     let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
     note_left_out(cx, &left_out);
     let Some(mut ioc) = cx.iocs.remove(pid, cx.env.run) else { return };
+    if why.is_some() {
+        cx.env.run.note_outlived(pid, ioc.start, now);
+    }
     let how = why.map_or_else(|| ioc.dying.how(status), str::to_string);
     cx.env.messages.push(format!("{} has ended: {how}", ioc.label()));
     cx.env.push(now, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 
 use iocrec_log::event::{Container, ContainerRuntime, Fact, Ioc, IocEnd, Linkage, Loss};
 
-use super::Processes;
+use super::{attach, Processes};
 use crate::ca::servers::Server;
 use crate::inspector::{CaServer, Finding, FoundRecord, Inspector, ProcessInfo, Report, DATABASE_GONE};
 use crate::ioc::functions::Function;
@@ -314,11 +314,16 @@ fn a_process_that_becomes_another_is_another() {
     bed.bench.procfs.set(PID, FakeProcess { start: 1, image: None, ..FakeProcess::default() });
     let found = bed.found();
     assert_eq!(only_ioc(&bed.report(1, found)).id, 2);
+    // what it did as the first one was recorded
+    let began = |bed: &mut Bed| bed.bench.with(PID, |ioc, env| attach::beginning(env, ioc));
+    assert_eq!(began(&mut bed), 10 * SECOND);
+    bed.bench.clock.monotonic.set(20 * SECOND);
     let facts = bed.report(1, Finding::DatabaseGone);
     assert_eq!(ends(&facts), [&IocEnd { ioc: 2, how: DATABASE_GONE.into() }]);
     // or a hit finds it gone
     let found = bed.found();
     bed.report(1, found);
+    assert_eq!(began(&mut bed), 20 * SECOND);
     let record = bed.ioc.calc("T:A");
     bed.ioc.reload();
     assert_eq!(bed.bench.with(PID, |ioc, env| ioc.record(env, 1, record)), None);
