@@ -39,21 +39,13 @@ pub struct Target<'a> {
 /// The place, or the reason for which it cannot or should not be probed.
 pub fn targets<'a>(ioc: &'a IocProcess, spec: &Spec) -> Vec<Result<Target<'a>, NotProbed>> {
     let symbols = spec.function.symbols();
-    let found = symbols.iter().find_map(|&symbol| {
-        let mut found: Vec<_> = ioc.functions(symbol).collect();
-        let is_its_own = |(module, _): &(&Module, Symbol)| match spec.function.is_of_c_library() {
-            // what comes between an IOC and glibc passes calls on: each would be told twice
-            true => module.elf.symbol(functions::OF_GLIBC).is_some(),
-            // other libraries may use the name, too
-            false => module.is_of_base(),
-        };
-        if found.iter().any(is_its_own) {
-            found.retain(is_its_own);
-        }
-        found.truncate(MAX_PLACES);
-        (!found.is_empty()).then_some((symbol, found))
-    });
-    let Some((symbol, found)) = found else {
+    let is_its_own = |(module, _): &(&Module, Symbol)| match spec.function.is_of_c_library() {
+        // what comes between an IOC and glibc passes calls on: each would be told twice
+        true => module.elf.symbol(functions::OF_GLIBC).is_some(),
+        // other libraries may use the name, too
+        false => module.is_of_base(),
+    };
+    let Some((symbol, found)) = named(symbols, |symbol| ioc.functions(symbol).collect(), is_its_own) else {
         let is_local = |symbol: &&str| ioc.modules.iter().any(|module| module.elf.has_local(symbol));
         let not_probed = match symbols.iter().any(is_local) {
             true => NotProbed::LocalSymbol(spec.function),
@@ -77,6 +69,26 @@ pub fn targets<'a>(ioc: &'a IocProcess, spec: &Spec) -> Vec<Result<Target<'a>, N
 
 /// Most libraries of a process in which one function is probed: two were seen.
 const MAX_PLACES: usize = 4;
+
+/// The name of a function that counts, and where it is: the first under which its own library has it, else the first that
+/// there is. A library of another may use the name of a newer Base for something else.
+fn named<T>(
+    symbols: &[&'static str],
+    find: impl Fn(&'static str) -> Vec<T>,
+    is_its_own: impl Fn(&T) -> bool,
+) -> Option<(&'static str, Vec<T>)> {
+    let found = symbols.iter().rev().filter_map(|&symbol| {
+        let mut found = find(symbol);
+        let is_own = found.iter().any(&is_its_own);
+        if is_own {
+            found.retain(&is_its_own);
+        }
+        found.truncate(MAX_PLACES);
+        (!found.is_empty()).then_some((is_own, symbol, found))
+    });
+    // the last one of several that are alike
+    found.max_by_key(|(is_own, ..)| *is_own).map(|(_, symbol, found)| (symbol, found))
+}
 
 /// Inspects the beginning of a function, at `address` as in the file of its module. `seen` is the code that was there
 /// when the file's symbols were read; `arguments` is the number of its arguments that the program reads.
@@ -357,6 +369,21 @@ pub fn planned(ioc: &IocProcess, wanted: Wanted) -> impl Iterator<Item = &'stati
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Base 3.14 has `post_event`, and a device library that it loads may have a `postEvent` of its own.
+    #[test]
+    fn an_older_name_of_base_counts_more_than_anothers_newer_one() {
+        let (base, other) = (true, false);
+        let chosen = |newer: &[bool], older: &[bool]| {
+            let find = |symbol| if symbol == "postEvent" { newer.to_vec() } else { older.to_vec() };
+            named(&["postEvent", "post_event"], find, |&is_own| is_own)
+        };
+        assert_eq!(chosen(&[other], &[base]), Some(("post_event", vec![base])));
+        assert_eq!(chosen(&[other, base], &[base]), Some(("postEvent", vec![base])));
+        assert_eq!(chosen(&[other], &[]), Some(("postEvent", vec![other])), "it says why there is no probe");
+        assert_eq!(chosen(&[], &[other]), Some(("post_event", vec![other])));
+        assert_eq!(chosen(&[], &[]), None);
+    }
 
     /// Other threads inspect processes and place probes.
     #[test]
