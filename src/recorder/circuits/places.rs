@@ -124,6 +124,7 @@ mod tests {
             namespace,
             ca: ca.collect(),
             pva: pva.to_vec(),
+            user: String::new(),
         };
         bench.run.ended_ports = vec![ended(7, 5064..5065, &[5075, 6000]), ended(8, 5066..5067, &[])];
         let find = |bench: &mut Bench, now: u64, own: std::ops::Range<u16>| {

@@ -123,6 +123,8 @@ pub struct EndedPorts {
     pub ca: Vec<u16>,
     /// Those of PVAccess.
     pub pva: Vec<u16>,
+    /// Whose server it was.
+    pub user: String,
 }
 
 /// A record that the BPF programs must know.

@@ -13,9 +13,10 @@ use crate::recorder::sources::health;
 use crate::recorder::sources::hits::note_left_out;
 
 /// For how long the ports of a server that has ended are captured, nanoseconds: whatever starts it again may wait for some
-/// seconds, as procServ does; and most servers of which that is so.
+/// seconds, as procServ does.
 const KEPT: u64 = 60_000_000_000;
-const MOST_KEPT: usize = 64;
+/// Ports of which that is so at most. Each user has half of what others leave: anybody's servers may end as often as he likes.
+const MOST_KEPT: usize = 128;
 /// Ports of a server whose ports are kept: others need the room. A server of both protocols has two, or three.
 const MOST_PORTS: usize = 8;
 
@@ -111,10 +112,18 @@ fn keep_ports(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc) {
     let kept = &mut env.run.ended_ports;
     kept.retain(|ended| now < ended.until);
     let is_any = env.options.pids.is_empty() && env.options.chosen.are_all();
-    let has_few = (1..=MOST_PORTS).contains(&(ioc.about.ca_ports.len() + ioc.about.pva_ports.len()));
-    if let (true, Ok(namespace)) = (is_any && has_few && kept.len() < MOST_KEPT, ioc.namespace) {
+    let count = ioc.about.ca_ports.len() + ioc.about.pva_ports.len();
+    let has_few = (1..=MOST_PORTS).contains(&count);
+    let (mut all, mut of_user) = (count, count);
+    for ended in kept.iter() {
+        let count = ended.ca.len() + ended.pva.len();
+        all += count;
+        of_user += if ended.user == ioc.about.user { count } else { 0 };
+    }
+    if let (true, Ok(namespace)) = (is_any && has_few && all + of_user <= MOST_KEPT, ioc.namespace) {
         let (ca, pva) = (take(&mut ioc.about.ca_ports), take(&mut ioc.about.pva_ports));
-        kept.push(EndedPorts { until: now.saturating_add(KEPT), namespace, ca, pva });
+        let user = take(&mut ioc.about.user);
+        kept.push(EndedPorts { until: now.saturating_add(KEPT), namespace, ca, pva, user });
     }
 }
 

@@ -16,6 +16,7 @@ use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::ProbeError;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::Hold;
+use crate::recorder::env::EndedPorts;
 use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::registry::traced_ioc::Probing;
 use crate::recorder::shortfall::Shortfall;
@@ -109,6 +110,30 @@ fn the_ports_of_an_ended_server_are_kept_unless_processes_were_chosen() {
         assert!(bed.bench.iocs.is_empty());
         let ended: Vec<Vec<u16>> = bed.bench.run.ended_ports.iter().map(|ended| ended.ca.clone()).collect();
         assert_eq!(ended, if are_kept { vec![ports] } else { Vec::new() });
+    }
+}
+
+/// Anybody's servers may end as often as he likes.
+#[test]
+fn the_ended_servers_of_one_user_leave_room_for_those_of_others() {
+    for (user, is_kept) in [("guest", false), ("ioc", true)] {
+        let mut bed = bed();
+        let ended = |port| EndedPorts {
+            until: 60 * SECOND,
+            namespace: 0,
+            ca: vec![port],
+            pva: Vec::new(),
+            user: "guest".into(),
+        };
+        bed.bench.run.ended_ports = (6000..6064).map(ended).collect();
+        let found = bed.found();
+        bed.report(1, found);
+        let about = &mut bed.bench.iocs.get_mut(PID).expect("it is traced").about;
+        (about.ca_ports, about.user) = (vec![5064], user.into());
+        bed.bench.procfs.remove(PID);
+        bed.survey();
+        assert!(bed.bench.iocs.is_empty());
+        assert_eq!(bed.bench.run.ended_ports.iter().any(|ended| ended.ca == [5064]), is_kept, "{user}");
     }
 }
 
