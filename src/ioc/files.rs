@@ -22,19 +22,27 @@ pub(super) struct MappedFile<'a> {
 
 /// Most files whose code a process may have mapped: an IOC has some dozens. Each is a descriptor while the process is looked at.
 const MAX_FILES: usize = 4096;
+/// Times that one of them counts as loaded: two were seen.
+const MAX_LOADS: usize = 16;
 /// Most loaded libraries that count of those that are looked for: each word of a process's memory is compared with what they have,
 /// and whoever maps one thousands of times would have that take minutes.
 const MAX_LOADED: usize = 16;
 
-/// The files whose code a process has mapped, as far as they are accessible; each as often as it was loaded.
+/// The files whose code a process has mapped, as far as they are accessible; each as often as it was loaded, up to a bound.
 ///
 /// # Errors
 /// There are more than an IOC has; EMFILE if they would take a quarter of the files that may be open: what a process maps is
 /// its own choice, and others must not lack descriptors for it.
 pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile<'_>>> {
-    let files: Vec<_> = loaded(mappings).collect();
-    if files.len() > MAX_FILES {
-        return Err(io::Error::other("it has mapped the code of more files than an IOC"));
+    let mut files: Vec<(&[Mapping], &Mapping)> = Vec::new();
+    for load in loaded(mappings) {
+        let mut same = files.iter().filter(|before| before.1.file == load.1.file);
+        if same.nth(MAX_LOADS - 1).is_none() {
+            files.push(load);
+        }
+        if files.len() > MAX_FILES {
+            return Err(io::Error::other("it has mapped the code of more files than an IOC"));
+        }
     }
     let most = descriptors::limit() / 4;
     if most > 0 && files.len() as u64 > most {
@@ -167,6 +175,17 @@ mod tests {
         let mut found = 0;
         LibraryFiles::default().each(own, &often, &["environ"], &mut |_, _| found += 1);
         assert_eq!(found, MAX_LOADED);
+    }
+
+    /// A descriptor each time, and others would lack them.
+    #[test]
+    fn a_file_that_was_loaded_very_often_takes_few_descriptors() {
+        let own = std::process::id();
+        let mut once = process::mappings(own).unwrap();
+        let file = loaded(&once).next().expect("its program").1.file;
+        once.retain(|mapping| mapping.file == file);
+        let often: Vec<Mapping> = (0..100).flat_map(|_| once.clone()).collect();
+        assert_eq!(files(own, &often).unwrap().len(), MAX_LOADS);
     }
 
     /// A client that ends before its library is read tells nothing of the library.
