@@ -17,7 +17,7 @@ use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
-use crate::probes::{deferred_close, neighbours};
+use crate::probes::{deferred_close, neighbours, removal};
 
 /// Bytes to read to find out whether a process is an IOC. Most programs have some MB of symbols, the largest static
 /// IOCs 50. This and the next times are for a first inspection ([`Known::allowed`]).
@@ -28,6 +28,8 @@ const FIND_TIME: Duration = Duration::from_secs(5);
 const ATTACH_TIME: Duration = Duration::from_secs(30);
 /// Descriptors that the probes of an IOC and what watches it need: 128 were counted.
 const OF_AN_IOC: u64 = 150;
+/// Probes that wait to be removed, which are those of some IOCs: then it is they that have the descriptors.
+const MANY: u64 = 100;
 /// Bytes to read to follow an IOC: 100,000 records have 60 MB of names and strings.
 const FOLLOW_BYTES: u64 = 512 << 20;
 const FOLLOW_TIME: Duration = Duration::from_secs(20);
@@ -151,7 +153,9 @@ impl Tools {
         let room = descriptors::claim(OF_AN_IOC);
         let hindrance = || {
             // first, since without it the others may not be known
-            if room.is_none() {
+            if room.is_none() && removal::waiting() >= MANY {
+                return Some(NotProbed::StillRemoving);
+            } else if room.is_none() {
                 return Some(NotProbed::TooFewFiles(descriptors::limit()));
             }
             let held_up = neighbours::held_up().map(NotProbed::HeldUp);

@@ -26,6 +26,8 @@ pub enum NotProbed {
     StillKept,
     /// Nothing for now: only so many files may be open.
     TooFewFiles(u64),
+    /// Nothing for now: probes of IOCs that have ended still have the files that it needs ([`removal`](crate::probes::removal)).
+    StillRemoving,
     /// The functions for processing, as the operator wished.
     NoProcessing,
     /// The functions for puts, as the operator wished.
@@ -96,10 +98,15 @@ impl NotProbed {
         matches!(self, NotProbed::Function(_, Reason::Debugger))
     }
 
+    /// Whether it may be probed once there are more files that may be opened.
+    pub fn is_for_files(&self) -> bool {
+        matches!(self, NotProbed::TooFewFiles(_) | NotProbed::StillRemoving)
+    }
+
     /// Whether it may be probed once something else than the IOC changes.
     pub fn may_pass(&self) -> bool {
-        self.is_for_debugger()
-            || matches!(self, NotProbed::HeldUp(_) | NotProbed::StillKept | NotProbed::TooFewFiles(_))
+        let passes = matches!(self, NotProbed::HeldUp(_) | NotProbed::StillKept);
+        passes || self.is_for_debugger() || self.is_for_files()
     }
 }
 
@@ -121,6 +128,10 @@ impl Display for NotProbed {
                 f,
                 "only {limit} files may be open (RLIMIT_NOFILE), too few for its probes, too: allow 65536 (ulimit -n, LimitNOFILE); \
                  iocrec tries again"
+            ),
+            NotProbed::StillRemoving => f.write_str(
+                "the probes of IOCs that have ended take the files that may be open (RLIMIT_NOFILE) until the kernel has removed \
+                 them, one after the other (does an IOC start again and again?); iocrec tries again",
             ),
             NotProbed::NoProcessing => f.write_str(NO_PROCESSING),
             NotProbed::NoPuts => f.write_str(NO_PUTS),

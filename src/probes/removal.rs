@@ -1,12 +1,16 @@
-//! Removes probes one after the other, on a thread of its own, while none is being placed.
+//! Removes probes in the background, while none is being placed.
 //!
 //! Removing a probe takes the kernel a grace period, 0.02 to 0.2 s, during which none can be placed. Recording of a
 //! restarted IOC would begin seconds late if the 13 probes of its former process were removed first. Those do no harm
 //! meanwhile, since they are bound to a process that has ended. So their removal waits, but not for ever.
+//!
+//! Two threads do it: where IOCs start again and again, as one that fails at once under procServ does, one would remove
+//! fewer than are placed, until no more files may be open. More would gain nothing ([`crate::probes::deferred_close`]).
 
 use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::probes::neighbours;
@@ -28,6 +32,10 @@ struct State {
 
 static STATE: Mutex<State> = Mutex::new(State { placing: 0, last: None, wanted: 0 });
 static CHANGED: Condvar = Condvar::new();
+/// Number of removals that wait, or are being carried out.
+static WAITING: AtomicU64 = AtomicU64::new(0);
+/// Threads that remove.
+const THREADS: usize = 2;
 
 /// A value to drop, and the time of the request.
 type Order = (Instant, Box<dyn Any + Send>);
@@ -47,6 +55,7 @@ fn order(probe: Box<dyn Any + Send>) {
     static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
     // without a thread it is dropped here
     if let Some(orders) = orders(&ORDERS, start) {
+        WAITING.fetch_add(1, Ordering::Relaxed);
         let _ = orders.send((Instant::now(), probe));
     }
 }
@@ -66,13 +75,27 @@ fn orders(
     })
 }
 
-fn start(received: Receiver<Order>) -> bool {
-    let work = move || carry_out(&received);
-    crate::linux::aside::start("detach", Box::new(work)).is_ok()
+/// Number of probes that wait to be removed. Each holds its descriptors until then.
+pub fn waiting() -> u64 {
+    WAITING.load(Ordering::Relaxed)
 }
 
-fn carry_out(orders: &Receiver<Order>) {
-    for (since, probe) in orders {
+fn start(received: Receiver<Order>) -> bool {
+    let received = Arc::new(Mutex::new(received));
+    let mut has_started = false;
+    for _ in 0..THREADS {
+        let received = received.clone();
+        let work = move || carry_out(&received);
+        has_started |= crate::linux::aside::start("detach", Box::new(work)).is_ok();
+    }
+    has_started
+}
+
+fn carry_out(orders: &Mutex<Receiver<Order>>) {
+    loop {
+        // whoever waits here has nothing else to do
+        let order = orders.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((since, probe)) = order else { return };
         let mut state = state();
         while let Some(pause) = pause(&state, since, Instant::now()) {
             state = CHANGED.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
@@ -80,6 +103,7 @@ fn carry_out(orders: &Receiver<Order>) {
         drop(state);
         neighbours::wait();
         drop(probe);
+        WAITING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -165,5 +189,24 @@ mod tests {
         let (sender, receiver) = channel::<()>();
         aside([sender.clone(), sender]);
         assert!(receiver.recv_timeout(Duration::from_secs(30)).is_err(), "both were dropped");
+    }
+
+    /// The kernel takes up to 0.2 s for one, and an IOC has dozens.
+    #[test]
+    fn one_that_takes_long_does_not_hold_up_the_next() {
+        struct Slow(Receiver<()>);
+        impl Drop for Slow {
+            fn drop(&mut self) {
+                let _ = self.0.recv_timeout(Duration::from_secs(60));
+            }
+        }
+        let (done, until) = channel::<()>();
+        let (sender, receiver) = channel::<()>();
+        aside([Slow(until)]);
+        aside([sender]);
+        let found = receiver.recv_timeout(Duration::from_secs(30));
+        assert_eq!(found, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "it was dropped");
+        assert!(waiting() > 0, "the other is not gone yet");
+        drop(done);
     }
 }

@@ -285,7 +285,7 @@ fn work_on_traced(
                 "no process holds it up any more"
             } else if have(|why| matches!(why, NotProbed::StillKept)) {
                 "its files have not changed for long enough, or another recorder's probes are gone"
-            } else if have(|why| matches!(why, NotProbed::TooFewFiles(_))) {
+            } else if have(NotProbed::is_for_files) {
                 "enough files may be opened"
             } else {
                 "the debugger is gone"
