@@ -59,6 +59,9 @@ pub struct Server {
     pub pva_port: Option<u16>,
     /// The UDP port on which it is searched for then.
     pub pva_search: Option<u16>,
+    /// Whether that is not certain: it is configured for another port, and what speaks for this one is an answer to a search,
+    /// which anybody can send, or that it has no other.
+    pub is_guess: bool,
     /// UDP ports that it is bound to.
     pub udp: Vec<u16>,
 }
@@ -112,7 +115,7 @@ fn server(ports: &Ports, pid: u32, is_ioc: bool, answered: &[u16], is_named: boo
         return None;
     }
     let pva = if is_ioc { None } else { serving_pva(&process, &held, answered, is_named) };
-    let (pva_port, pva_search) = pva.unzip();
+    let pva_port = pva.map(|(port, ..)| port);
     let served = if is_ioc { listening(&held) } else { serving(&process, &held, pva_port) };
     let udp = |port: &Port| match port {
         Port::Udp(port) => Some(*port),
@@ -120,7 +123,8 @@ fn server(ports: &Ports, pid: u32, is_ioc: bool, answered: &[u16], is_named: boo
     };
     let serves = !served.is_empty() || pva_port.is_some();
     let udp = held.iter().filter_map(udp).collect();
-    serves.then_some(Server { pid, ports: served, pva_port, pva_search, udp })
+    let (pva_search, is_guess) = (pva.map(|(_, search, _)| search), pva.is_some_and(|pva| pva.2));
+    serves.then_some(Server { pid, ports: served, pva_port, pva_search, is_guess, udp })
 }
 
 /// TCP ports that a process listens on.
@@ -152,15 +156,16 @@ fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
 /// where it is configured to. Clients also hold the socket for searches, so another port proves nothing, unless a server has
 /// answered with it: one that finds its port taken serves on whatever is free. Anybody can answer with any port, so none
 /// that may serve Channel Access counts. Of a process that the user wants, the only other port counts as well, and one that was
-/// answered with, or that the user names, wherever it is searched for.
-fn serving_pva(process: &Path, held: &[Port], answered: &[u16], is_named: bool) -> Option<(u16, u16)> {
+/// answered with, or that the user names, wherever it is searched for. The third: whether that is a guess.
+fn serving_pva(process: &Path, held: &[Port], answered: &[u16], is_named: bool) -> Option<(u16, u16, bool)> {
     if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
         return None;
     }
     let search = variable(process, &PVA_SEARCH_VARIABLES).unwrap_or(PVA_SEARCH_PORT);
     let serve = variable(process, &PVA_PORT_VARIABLES).unwrap_or(PVA_PORT);
     let is_held = |port: &u16| held.contains(&Port::Tcp(*port));
-    let port = Some(serve).filter(is_held).or_else(|| {
+    let configured = Some(serve).filter(is_held);
+    let port = configured.or_else(|| {
         let (ca, mut others) = (serving(process, held, None), listening(held));
         others.retain(|port| !ca.contains(port));
         let only = match others[..] {
@@ -169,7 +174,8 @@ fn serving_pva(process: &Path, held: &[Port], answered: &[u16], is_named: bool) 
         };
         answered.iter().copied().find(|port| others.contains(port)).or(only)
     })?;
-    (is_named && answered.contains(&port) || held.contains(&Port::Udp(search))).then_some((port, search))
+    let is_searched = is_named && answered.contains(&port) || held.contains(&Port::Udp(search));
+    is_searched.then_some((port, search, configured.is_none()))
 }
 
 /// A port in the environment of a process, under the first of these names that is there.
@@ -307,6 +313,7 @@ mod tests {
         ];
         let root = proc("only", &processes);
         let found = find_in(&root, &|_| false, &[], &[10, 11, 12, 13]).expect("found");
+        assert_eq!(found.iter().map(|s| s.is_guess).collect::<Vec<_>>(), [true, false]);
         let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports, s.pva_port)).collect();
         // nobody searches for 11, 12 has two ports, and all of 13's may be of Channel Access
         assert_eq!(found, [(10, vec![], Some(40001)), (13, vec![5064, 40001], None)]);
@@ -335,8 +342,9 @@ mod tests {
         let found = |answered: &[u16]| find_in(&root, &|_| false, answered, &[]).expect("found");
         assert!(found(&[]).is_empty(), "it may be a client");
         assert!(found(&[5075]).is_empty(), "another server's");
-        let found: Vec<_> = found(&[5075, 40001]).into_iter().map(|s| (s.pid, s.pva_port)).collect();
-        assert_eq!(found, [(10, Some(40001))]);
+        let found: Vec<_> =
+            found(&[5075, 40001]).into_iter().map(|s| (s.pid, s.pva_port, s.is_guess)).collect();
+        assert_eq!(found, [(10, Some(40001), true)], "anybody may have answered");
         fs::remove_dir_all(root).expect("removed");
     }
 }

@@ -58,6 +58,8 @@ pub struct Wanted {
     /// Those of which it is not known what serves there; to the filter, which passes whole what is not of a port's protocol,
     /// they are of Channel Access.
     pub unknown: Vec<u16>,
+    /// Those of which nothing has shown yet that a server of PVAccess is there.
+    pub guessed: Vec<u16>,
 }
 
 /// Why a network namespace is not captured.

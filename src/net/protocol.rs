@@ -56,6 +56,8 @@ pub struct Ends {
     pub start: Start,
     /// The recorded process that listens at the server's address, where that is certain.
     pub listener: Option<Owner>,
+    /// Whether nothing has shown yet that a server of the protocol is at its port.
+    pub is_guess: bool,
 }
 
 /// How a connection ended, as far as packets show.

@@ -40,6 +40,8 @@ pub struct Served {
     /// Since when its packets are captured (nanoseconds, monotonic): those of before count where they passed through. `None`
     /// if they are not captured.
     pub captured: Option<u64>,
+    /// Those ports of which nothing has shown yet that a server of the protocol is there.
+    pub guessed: Vec<u16>,
 }
 
 impl Served {

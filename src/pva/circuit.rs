@@ -20,6 +20,8 @@ use crate::pva::types::Types;
 
 /// First byte of a TLS handshake.
 const TLS: u8 = 0x16;
+/// What a client of PVAccess says in that it wants to speak (ALPN), with its length.
+const WANTED: &[u8] = b"\x05pva/1";
 /// Bytes of messages of one side that are being put together, on all circuits; beyond it only the first bytes of each are
 /// kept. Who begins messages without end leaves the servers' types as they are.
 const ALL_HELD: usize = 1 << 20;
@@ -44,6 +46,8 @@ pub struct PvAccess {
     name_servers: NameServers,
     /// Bytes of memory that framers hold, those of clients and of servers.
     held: (usize, usize),
+    /// Servers that have shown themselves at ports of which it was a guess, since that was last asked.
+    pub shown: Vec<(Namespace, packet::End)>,
 }
 
 /// The state of one connection.
@@ -52,6 +56,10 @@ pub struct Connection {
     namespace: Namespace,
     session: Session,
     sides: Sides<Framer>,
+    /// Whether nothing has shown that a server of PVAccess is at its port. Until then nothing of it is a loss.
+    is_guess: bool,
+    /// Whether its client wants to speak PVAccess over TLS.
+    wants_tls: bool,
 }
 
 impl Connection {
@@ -76,6 +84,7 @@ impl PvAccess {
             losses: Losses::default(),
             name_servers: NameServers::default(),
             held: (0, 0),
+            shown: Vec::new(),
         }
     }
 
@@ -94,6 +103,12 @@ impl PvAccess {
     ) -> Option<CircuitId> {
         let mut context = Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
         connection.session.seed(now, seed, &mut context)
+    }
+
+    /// The connection is an encrypted circuit.
+    fn encrypted(&mut self, connection: &mut Connection, time: u64, out: &mut Vec<Event>) {
+        let mut context = Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
+        connection.session.encrypted(time, &mut context);
     }
 
     fn framer(&self, side: Side) -> Framer {
@@ -123,14 +138,16 @@ impl PvAccess {
         piece: &mut dyn FnMut(&mut Framer, usize, &mut Sink),
     ) {
         let most = if *self.held(side) < ALL_HELD { KEPT } else { FEW };
-        let Connection { namespace, session, sides } = connection;
+        let Connection { namespace, session, sides, is_guess, .. } = connection;
         let (client, server) = (session.circuit.client, session.circuit.server);
         let asked = Asked { namespace: *namespace, client, server };
         let name_servers = &mut self.name_servers;
         let (framer, other) = sides.both(side);
         let mut context = Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
         let before = (framer.held(), other.held());
+        let mut speaks = false;
         piece(framer, most, &mut |time, message| {
+            speaks |= side == Side::Server;
             if let Some(ioid) = session.unasked(side, &message) {
                 // QSRV1 carries a put out once all that it needs has come, whatever is still to come
                 other
@@ -140,6 +157,10 @@ impl PvAccess {
             session.message(side, time, &message, &mut context);
         });
         let now = (framer.held(), other.held());
+        // what begins as something else may repeat what it was sent
+        if speaks && framer.foreign().is_none() && std::mem::take(is_guess) {
+            self.shown.push((*namespace, server));
+        }
         self.holds(side, before.0, now.0);
         self.holds(side.peer(), before.1, now.1);
         if let Some(order) = session.order.take() {
@@ -158,6 +179,8 @@ impl Protocol for PvAccess {
             namespace: ends.namespace,
             session: Session::new(ends, self.reports_ends),
             sides: Sides::new(self.framer(Side::Client), self.framer(Side::Server)),
+            is_guess: ends.is_guess,
+            wants_tls: false,
         }
     }
 
@@ -173,6 +196,16 @@ impl Protocol for PvAccess {
         bytes: Bytes,
         out: &mut Vec<Event>,
     ) {
+        if connection.is_guess {
+            let mut parts = bytes.bytes.windows(WANTED.len());
+            connection.wants_tls |= side == Side::Client && parts.any(|part| part == WANTED);
+            let answers = side == Side::Server && bytes.bytes.first() == Some(&TLS);
+            if answers && connection.wants_tls && connection.sides.is_foreign() {
+                connection.is_guess = false;
+                self.shown.push((connection.namespace, connection.ends().1));
+                self.encrypted(connection, time, out);
+            }
+        }
         if connection.sides.is_foreign() {
             return;
         }
@@ -215,13 +248,14 @@ impl Protocol for PvAccess {
         let (kind, unframed) = match unframed {
             Unframed::Own(bytes) => (Kind::Unframed, bytes),
             Unframed::Foreign(bytes, Some(TLS)) => {
-                let mut context =
-                    Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
-                connection.session.encrypted(time, &mut context);
+                if !connection.is_guess {
+                    self.encrypted(connection, time, out);
+                }
                 (Kind::Encrypted, bytes)
             }
             Unframed::Foreign(bytes, _) => (Kind::Foreign, bytes),
         };
+        let (gap, unframed) = if connection.is_guess { (0, 0) } else { (gap, unframed) };
         let channels = std::mem::take(&mut self.ids.forgotten);
         let types = std::mem::take(&mut self.types.forgotten);
         for (kind, count) in
@@ -251,7 +285,7 @@ impl Protocol for PvAccess {
         if what == Unbelieved::Changed {
             connection.session.doubt();
         }
-        if !connection.sides.is_foreign() {
+        if !connection.sides.is_foreign() && !connection.is_guess {
             let (client, server) = connection.ends();
             let (kind, count) = match what {
                 Unbelieved::Unconfirmed => (Kind::Unconfirmed, 1),

@@ -72,6 +72,11 @@ impl Decoder {
         self.connections.protocol.report_ends();
     }
 
+    /// Servers that have shown themselves since the last call, at ports of which it was a guess.
+    pub fn take_shown(&mut self) -> Vec<(Namespace, End)> {
+        std::mem::take(&mut self.connections.protocol.shown)
+    }
+
     /// Adds a circuit and channels that were read from the server's memory at `now`; returns its number. `None` if
     /// packets show it from its beginning, and name it.
     pub fn seed(

@@ -1,7 +1,10 @@
 //! What comes out of messages made by hand.
 
 use crate::wire::*;
-use iocrec::pva::Seed;
+use iocrec::net::protocol::Decoder as _;
+use iocrec::net::served::Served;
+use iocrec::net::service::Ports;
+use iocrec::pva::{Seed, SERVICE};
 use iocrec_log::event::Fact;
 
 fn double(number: f64) -> Vec<u8> {
@@ -398,6 +401,48 @@ fn an_encrypted_circuit_is_named_from_memory() {
     assert_eq!(w.facts(), ["circuit 1 op@", "channel 1 A cid Some(7) sid Some(1)"]);
 }
 
+/// Anybody can answer a search with the port of something else.
+#[test]
+fn a_port_that_may_be_pvaccess_is_quiet_until_its_server_shows_that() {
+    let hello = |protocol: &str| hex(&format!("16030100 0c 0010 0009 06 05 {protocol}"));
+    let (pvaccess, http) = ("7076612f31", "6874742f31");
+    let answer = hex("16030300 05 0102030405");
+    let validation = message(0x40, 1, &hex("00000100 ff7f 01 02 6361"));
+    let first = [hex("ca024102 00000000"), validation].concat();
+    // a page that shows what was asked for
+    let page = [&b"HTTP/1.1 400 Bad Request\r\n"[..], &first].concat();
+    // what the client says, what comes back, whether it is a server of PVAccess
+    let cases: [(Vec<u8>, Vec<u8>, bool); 7] = [
+        (b"GET / HTTP/1.1\r\n".to_vec(), b"HTTP/1.1 200 OK\r\n".to_vec(), false),
+        (identity("op", "console"), page, false),
+        (hello(http), answer.clone(), false),
+        (hello(pvaccess), b"HTTP/1.1 400 Bad Request\r\n".to_vec(), false),
+        (hello(pvaccess), hex("15030300 02 0278"), false),
+        (hello(pvaccess), answer, true),
+        (Vec::new(), first, true),
+    ];
+    for (request, answer, is_server) in cases {
+        let mut w = Wire::new();
+        let ports = Ports::of(&SERVICE, &[SERVER.port]);
+        let guessed = vec![SERVER.port];
+        w.decoder.set_served(0, vec![Served { ports, guessed, ..Served::default() }], &mut w.out);
+        let [c, s] = w.seq;
+        w.raw(true, c.wrapping_sub(1), None, SYN, b"");
+        w.raw(false, s.wrapping_sub(1), Some(c), SYN, b"");
+        w.client(&request);
+        w.server(&answer);
+        w.wait(2000);
+        let shown: Vec<u16> = w.decoder.take_shown().iter().map(|(_, server)| server.port).collect();
+        assert_eq!(shown, if is_server { vec![SERVER.port] } else { Vec::new() }, "{request:02x?}");
+        let facts = w.facts();
+        assert!(!facts.iter().any(|fact| fact.starts_with("lost")), "{facts:?}");
+        // what a client says of itself may be told, but nothing of a server
+        let says = request == identity("op", "console");
+        assert_eq!(facts.iter().any(|fact| fact.starts_with("circuit 1")), is_server || says, "{facts:?}");
+        assert!(w.decoder.take_shown().is_empty());
+    }
+}
+
 /// Updates are not looked at, but what defines their types is.
 #[test]
 fn updates_define_nothing_but_init_does() {
@@ -444,8 +489,6 @@ fn tables_are_bounded() {
 /// Over IPv6 the same is found as over IPv4, with the addresses; those that stand for IPv4 ones are these.
 #[test]
 fn over_ipv6() {
-    use iocrec::net::served::Served;
-    use iocrec::net::service::Ports;
     use iocrec::protocols::Protocols;
     use iocrec_log::event::Fact;
 
@@ -503,8 +546,6 @@ fn over_ipv6() {
 /// A port that somebody names may be of either protocol. Only PVAccess has TLS.
 #[test]
 fn what_is_encrypted_on_a_port_of_both() {
-    use iocrec::net::served::Served;
-    use iocrec::net::service::Ports;
     use iocrec::protocols::Protocols;
 
     let said = |first: &[u8], back: &[u8]| {

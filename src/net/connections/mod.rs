@@ -289,8 +289,10 @@ impl<P: Protocol> Connections<P> {
         server: End,
         start: Start,
     ) -> Connection<P::Connection> {
-        let listener = self.served(namespace).and_then(|served| served.server(server));
-        let state = self.protocol.on_open(&Ends { namespace, client, server, start, listener });
+        let served = self.served(namespace);
+        let listener = served.and_then(|served| served.server(server));
+        let is_guess = served.is_some_and(|served| served.guessed.contains(&server.port));
+        let state = self.protocol.on_open(&Ends { namespace, client, server, start, listener, is_guess });
         Connection::new(namespace, client, server, state)
     }
 

@@ -369,7 +369,8 @@ mod tests {
     #[test]
     fn what_came_twice_with_other_bytes_has_no_answer() {
         let end = End::v6(1, 5075);
-        let ends = Ends { namespace: 0, client: end, server: end, start: Start::Opened, listener: None };
+        let (start, listener) = (Start::Opened, None);
+        let ends = Ends { namespace: 0, client: end, server: end, start, listener, is_guess: false };
         let (mut ids, mut types, mut out) = (Ids::default(), Types::default(), Vec::new());
         let limits = SessionLimits { circuit: 100, all: 100, own: 1, payload: 64 };
         let mut context = Context { ids: &mut ids, types: &mut types, limits, out: &mut out };

@@ -113,7 +113,8 @@ mod tests {
         let wire = [&b"\x88\x80\x00\xfe\xd1\x07\x00\x00"[..], &fields, b"\x01x\x82"].concat();
         let value = [&[20_u8][..], &[1_u8, 0xff].repeat(20)].concat();
         let end = End::v6(1, 5075);
-        let ends = Ends { namespace: 0, client: end, server: end, start: Start::Opened, listener: None };
+        let (start, listener) = (Start::Opened, None);
+        let ends = Ends { namespace: 0, client: end, server: end, start, listener, is_guess: false };
         let (mut ids, mut types, mut out) = (Ids::default(), Types::default(), Vec::new());
         let limits = SessionLimits { circuit: 100, all: 100, own: 1, payload: 64 };
         let mut context = Context { ids: &mut ids, types: &mut types, limits, out: &mut out };

@@ -70,7 +70,8 @@ impl Look {
         // descriptors after sockets: a process that has accepted one of these holds it by now
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
         let mut lacks_some = false;
-        for &(ioc, pid, _) in &job.places.recorded {
+        let recorded = job.places.recorded.iter().map(|&(ioc, pid, _)| (ioc, pid));
+        for (ioc, pid) in recorded.chain(job.places.guesses.iter().copied()) {
             let held = sockets::known_held(&process::directory(pid), MAX_HELD);
             lacks_some |= held.as_ref().is_err_and(descriptors::is_want);
             for inode in held.unwrap_or_default() {
@@ -110,6 +111,7 @@ impl Look {
                 local: sockets.map(|sockets| sockets.local.clone()).unwrap_or_default(),
                 local6: sockets.map(|sockets| sockets.local6.clone()).unwrap_or_default(),
                 captured: None,
+                guessed: wanted.guessed.clone(),
             }
         });
         served.collect()

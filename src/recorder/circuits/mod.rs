@@ -22,7 +22,7 @@ use crate::linux::version;
 use crate::net::capture::{Filtering, Packet, Told};
 use crate::net::checksum;
 use crate::net::frames::{Frame, Strange};
-use crate::net::packet::addresses;
+use crate::net::packet::{addresses, End};
 use crate::net::served::Served;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -168,6 +168,11 @@ impl Circuits {
     /// Takes over what was told of them: before the packets that come after it.
     pub fn take_connects(&mut self, now: u64) {
         self.processes.take_connects(now, &mut self.events);
+    }
+
+    /// Servers of PVAccess that have shown themselves since the last call, at ports of which it was a guess.
+    pub fn take_shown(&mut self) -> Vec<(Namespace, End)> {
+        self.protocols.pva.take_shown()
     }
 
     /// Takes over names of channels from clients and servers on this machine.

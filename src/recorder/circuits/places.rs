@@ -21,6 +21,8 @@ pub struct Places {
     /// The processes, in the order of their ids, and whether they are IOCs with records. A server that is not an IOC may be
     /// a gateway, whose own puts are those of its clients; a client that is made with EPICS Base is its user's.
     pub recorded: Vec<(IocId, u32, bool)>,
+    /// Those that may be servers of PVAccess, and of which nothing is told yet.
+    pub guesses: Vec<(IocId, u32)>,
     /// The processes that serve PVAccess, with their ports.
     pub pva: BTreeMap<u32, Vec<u16>>,
 }
@@ -35,8 +37,8 @@ impl Places {
         if let Ok(here) = env.procfs().namespace(own) {
             wanted.insert(here, Wanted { pid: own, ..Wanted::default() });
         }
-        let (mut recorded, mut pva) = (Vec::new(), BTreeMap::new());
-        for ioc in iocs.iter_mut() {
+        let (mut recorded, mut pva, mut guessed) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for ioc in iocs.all() {
             // a process that is just ending keeps its old one, and so does one that can't be read now
             let is_known = ioc.namespace.is_ok_and(|namespace| namespace != 0);
             match env.procfs().namespace(ioc.pid) {
@@ -48,6 +50,7 @@ impl Places {
                 pva.insert(ioc.pid, ioc.about.pva_ports.clone());
             }
             let Ok(namespace) = ioc.namespace else { continue };
+            guessed.extend(ioc.guessed.iter().map(|port| (namespace, *port)));
             let pid = ioc.pid;
             let new = || Wanted { pid, ..Wanted::default() };
             let place = wanted.entry(namespace).or_insert_with(new);
@@ -59,7 +62,17 @@ impl Places {
             // of several, always choose the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
         }
+        recorded.retain(|(_, pid, _)| !iocs.is_guess(*pid));
         recorded.sort_unstable();
+        let guesses = iocs.guesses().iter().map(|guess| (guess.id, guess.pid)).collect();
+        for (namespace, port) in guessed {
+            let Some(place) = wanted.get_mut(&namespace) else { continue };
+            if !place.ports.has_any(port) {
+                place.guessed.push(port);
+                place.guessed.sort_unstable();
+            }
+            place.ports.add(&pva::SERVICE, &[port]);
+        }
         for ended in env.run.ended_ports.iter().filter(|ended| env.now < ended.until) {
             let Some(place) = wanted.get_mut(&ended.namespace) else { continue };
             for (service, ports) in [(&ca::SERVICE, &ended.ca), (&pva::SERVICE, &ended.pva)] {
@@ -77,7 +90,7 @@ impl Places {
             place.unknown = named.iter().copied().filter(|port| !place.ports.has_any(*port)).collect();
             place.ports.add(&ca::SERVICE, &place.unknown);
         }
-        Places { wanted, recorded, pva }
+        Places { wanted, recorded, guesses, pva }
     }
 
     /// Whether a Channel Access server in that namespace has this port.

@@ -10,7 +10,7 @@ mod attach;
 pub mod crash;
 mod describe;
 mod end;
-mod ports;
+pub mod ports;
 #[cfg(test)]
 mod tests;
 
@@ -349,7 +349,8 @@ impl Source for Processes {
             return Err(StartError::NoThread);
         }
         let iocs = &cx.iocs;
-        let missing = cx.env.options.pids.iter().copied().filter(|&pid| !iocs.has(pid));
+        let is_missing = |pid: &u32| !iocs.has(*pid) && !iocs.is_guess(*pid);
+        let missing = cx.env.options.pids.iter().copied().filter(is_missing);
         // a process that takes long to inspect may still be an IOC, and one that serves is recorded once that is known
         let missing: Vec<StartError> = missing
             .filter(|&pid| {
@@ -374,7 +375,7 @@ impl Source for Processes {
             cx.env.messages.push(
                 "not all processes have been inspected yet; IOCs are recorded as they are found".into(),
             );
-        } else if cx.iocs.is_empty() && !self.ports.has_suspects() {
+        } else if cx.iocs.all().next().is_none() && !self.ports.has_suspects() {
             cx.env.messages.push(if may_read_others() {
                 "no IOC was found; IOCs are recorded as they start (iocrec check shows what is looked for)"
                     .into()

@@ -10,9 +10,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use crate::ca::servers::Server;
 use crate::inspector::{CaServer, Inspector, Request};
 use crate::ioc::copies::ForkedCopy;
 use crate::ioc::ports;
+use crate::net::Namespace;
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
 use crate::recorder::error::{NotTraced, StartError};
@@ -185,6 +187,12 @@ impl PortSearch {
     ) {
         if of_all {
             self.is_asked = false;
+            let procfs = cx.env.procfs();
+            cx.iocs.guesses().retain(|guess| {
+                // if nothing has begun to listen, nobody was looked for
+                let serves = found.is_empty() || found.iter().any(|found| found.server.pid == guess.pid);
+                serves && !procfs.has_ended(guess.pid, guess.start)
+            });
         } else {
             self.is_asked_of_young = false;
             // they may not have been read for want of descriptors
@@ -201,10 +209,16 @@ impl PortSearch {
                 continue;
             }
             let is_new = !cx.iocs.has(pid);
+            let is_named = server.pva_port.is_some_and(|port| options.ports.contains(&port));
+            let is_guess = server.is_guess && !is_named;
             if is_older && cx.iocs.get(pid).is_some_and(|ioc| now < ioc.young_until) {
                 continue;
             }
-            if is_new {
+            let guess = cx.iocs.guesses().iter().position(|guess| (guess.pid, guess.start) == (pid, start));
+            if let Some(guess) = guess {
+                let guess = cx.iocs.guesses().swap_remove(guess);
+                record_or_wait(cx, guess, &server, is_guess);
+            } else if is_new {
                 if let Some(copy) = self.copy(&cx.env, pid) {
                     // the start may have ended without saying so
                     if self.suspects.remove(&pid).is_some() && self.is_started && options.pids.contains(&pid)
@@ -236,27 +250,34 @@ impl PortSearch {
                 let described = describe(&mut cx.env, pid, start, &about);
                 let mut ioc = TracedIoc::new(&cx.env, described, None);
                 ioc.container = container(ioc.id, &about);
-                cx.iocs.add(ioc, cx.env.run);
+                record_or_wait(cx, ioc, &server, is_guess);
             }
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
+            let mut guessed: Vec<u16> = Vec::new();
             let (ca_ports, pva_ports) = match &ioc.process {
                 Some(process) => {
                     let (ca, mut pva) = ports::divide(process, &server, &ioc.about.pva_ports);
                     // Of several servers of PVAccess in one process, all but one have whatever port was free. Anybody
-                    // can answer with a port that serves Channel Access.
+                    // can answer with any port.
                     if ioc.namespace == here && !pva.is_empty() {
                         let is_known = |port: &u16| ca.contains(port) || pva.contains(port);
                         let is_other = |port: &u16| self.answered.contains(port) && !is_known(port);
-                        let others: Vec<u16> = server.ports.iter().copied().filter(is_other).collect();
-                        pva.extend(others);
+                        guessed = server.ports.iter().copied().filter(is_other).collect();
+                        pva.extend(guessed.extract_if(.., |port| ioc.about.pva_ports.contains(port)));
                     }
                     (ca, pva)
                 }
                 None => {
                     ioc.pva_search = server.pva_search;
-                    (server.ports, server.pva_port.into_iter().collect())
+                    let mut pva: Vec<u16> = server.pva_port.into_iter().collect();
+                    if is_guess && ioc.about.pva_ports != pva {
+                        guessed = std::mem::take(&mut pva);
+                    }
+                    (server.ports, pva)
                 }
             };
+            cx.changed |= ioc.guessed != guessed;
+            ioc.guessed = guessed;
             if ioc.about.ca_ports == ca_ports && ioc.about.pva_ports == pva_ports {
                 continue;
             }
@@ -271,5 +292,41 @@ impl PortSearch {
                     .request(Request::Clients { ioc: process.clone(), ports: ioc.about.ca_ports.clone() });
             }
         }
+    }
+}
+
+/// Records a process that serves. One that only may do so waits: packets will show it.
+fn record_or_wait(cx: &mut Context<'_>, mut ioc: TracedIoc, server: &Server, is_guess: bool) {
+    if !is_guess || !server.ports.is_empty() {
+        cx.iocs.add(ioc, cx.env.run);
+        return;
+    }
+    let guessed: Vec<u16> = server.pva_port.into_iter().collect();
+    if ioc.guessed != guessed {
+        let line = format!("{} may serve PVAccess: it is recorded once packets show that", ioc.label());
+        cx.env.messages.push(line);
+        ioc.guessed = guessed;
+        cx.changed = true;
+    }
+    ioc.pva_search = server.pva_search;
+    let guesses = cx.iocs.guesses();
+    guesses.retain(|guess| guess.pid != ioc.pid);
+    guesses.push(ioc);
+}
+
+/// A server of PVAccess has shown itself at a port: it is that of the processes that might have had it.
+pub fn confirm(cx: &mut Context<'_>, namespace: Namespace, port: u16) {
+    let is_it = |ioc: &TracedIoc| ioc.namespace == Ok(namespace) && ioc.guessed.contains(&port);
+    while let Some(at) = cx.iocs.guesses().iter().position(is_it) {
+        let ioc = cx.iocs.guesses().swap_remove(at);
+        cx.env.messages.push(recording(&ioc.about));
+        cx.iocs.add(ioc, cx.env.run);
+    }
+    let now = cx.env.monotonic();
+    for ioc in cx.iocs.iter_mut().filter(|ioc| is_it(ioc)) {
+        ioc.guessed.retain(|guessed| *guessed != port);
+        ioc.about.pva_ports.push(port);
+        ioc.announce(&mut cx.env, now);
+        cx.changed = true;
     }
 }

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 
 use iocrec_log::event::{Container, ContainerRuntime, Fact, Ioc, IocEnd, Linkage, Loss};
 
-use super::{attach, Processes};
+use super::{attach, ports, Processes};
 use crate::ca::servers::Server;
 use crate::inspector::{CaServer, Finding, FoundRecord, Inspector, ProcessInfo, Report, DATABASE_GONE};
 use crate::ioc::functions::Function;
@@ -16,6 +16,8 @@ use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::ProbeError;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::Hold;
+use crate::pva;
+use crate::recorder::circuits::places::Places;
 use crate::recorder::env::EndedPorts;
 use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::registry::traced_ioc::Probing;
@@ -79,8 +81,14 @@ impl Bed {
 
 /// The process serves Channel Access at these ports.
 fn server(ports: &[u16]) -> Vec<CaServer> {
-    let server =
-        Server { pid: PID, ports: ports.to_vec(), pva_port: None, pva_search: None, udp: Vec::new() };
+    found(ports, None)
+}
+
+/// The same, and perhaps PVAccess at another.
+fn found(ports: &[u16], guess: Option<u16>) -> Vec<CaServer> {
+    let (pva_search, is_guess) = (guess.map(|_| 5076), guess.is_some());
+    let (ports, udp) = (ports.to_vec(), Vec::new());
+    let server = Server { pid: PID, ports, pva_port: guess, pva_search, is_guess, udp };
     vec![CaServer { server, start: 1, process: Some(info()) }]
 }
 
@@ -408,6 +416,70 @@ fn a_young_ioc_does_not_wait_for_a_search_of_all_processes() {
     assert_eq!(bed.processes.ports.asked(), (false, false));
     bed.processes.ports.search(&bed.bench.context(), &bed.processes.inspector, 700 * SECOND);
     assert_eq!(only_ioc(&bed.report(0, serves(&[5064]))).ca_ports, [5064]);
+}
+
+/// Anybody can answer a search with the port at which a client of PVAccess serves something else.
+#[test]
+fn a_server_of_pvaccess_is_told_once_packets_show_it() {
+    let mut bed = bed();
+    let guess = || Finding::Servers(found(&[], Some(40001)));
+    let places = |bed: &mut Bed| {
+        let cx = bed.bench.context();
+        Places::find(&cx.env, cx.iocs)
+    };
+    assert_eq!(bed.report(0, guess()), [], "it may be an IOC");
+    bed.processes.inspector.set_inspected(PID, 1, true);
+    for _ in 0..2 {
+        assert_eq!(bed.report(0, guess()), []);
+        let found = places(&mut bed);
+        assert!(found.wanted[&0].ports.has(&pva::SERVICE, 40001), "its first client is captured");
+        assert_eq!((&found.wanted[&0].guessed, &found.recorded), (&vec![40001], &Vec::new()));
+        assert_eq!(found.guesses, [(1, PID)]);
+    }
+    assert_eq!(bed.report(0, Finding::Servers(Vec::new())), [], "nothing has begun to listen");
+    bed.bench.options.pids = vec![PID];
+    assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok(), "it is waited for");
+    for (namespace, port) in [(0, 40002), (7, 40001)] {
+        ports::confirm(&mut bed.bench.context(), namespace, port);
+        assert_eq!(bed.facts(), [], "another's");
+    }
+    ports::confirm(&mut bed.bench.context(), 0, 40001);
+    let facts = bed.facts();
+    let ioc = only_ioc(&facts);
+    assert_eq!((ioc.id, ioc.linkage, ioc.pva_ports.as_slice()), (1, Linkage::Foreign, &[40001][..]));
+    assert_eq!(bed.report(0, guess()), [], "nothing new");
+    let found = places(&mut bed);
+    assert_eq!((&found.wanted[&0].guessed, found.recorded.len()), (&Vec::new(), 1));
+    assert!(found.wanted[&0].ports.has(&pva::SERVICE, 40001));
+}
+
+/// Another process may get its port.
+#[test]
+fn what_might_have_been_a_server_is_forgotten_at_its_end() {
+    let mut bed = bed();
+    let guess = || Finding::Servers(found(&[], Some(40001)));
+    bed.report(0, guess());
+    bed.processes.inspector.set_inspected(PID, 1, true);
+    bed.report(0, guess());
+    assert!(bed.bench.iocs.is_guess(PID));
+    bed.bench.procfs.remove(PID);
+    bed.report(0, Finding::Servers(Vec::new()));
+    assert!(!bed.bench.iocs.is_guess(PID));
+}
+
+/// What serves Channel Access is a server, whatever its other ports are for.
+#[test]
+fn another_port_of_a_server_is_told_once_packets_show_it() {
+    let mut bed = bed();
+    let both = || Finding::Servers(found(&[5064], Some(40001)));
+    assert_eq!(bed.report(0, both()), []);
+    bed.processes.inspector.set_inspected(PID, 1, true);
+    let facts = bed.report(0, both());
+    let ioc = only_ioc(&facts);
+    assert_eq!((ioc.ca_ports.as_slice(), ioc.pva_ports.as_slice()), (&[5064][..], &[][..]));
+    ports::confirm(&mut bed.bench.context(), 0, 40001);
+    assert_eq!(only_ioc(&bed.facts()).pva_ports, [40001]);
+    assert_eq!(bed.report(0, both()), [], "nothing new");
 }
 
 /// On a busy machine reading it takes longer than is allowed: then nothing is known of it.

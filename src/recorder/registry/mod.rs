@@ -39,9 +39,10 @@ use crate::recorder::registry::endings::Endings;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 
-/// The traced processes, IOCs and other CA servers, by pid.
+/// The traced processes, IOCs and other CA servers, by pid; and those that may be servers of PVAccess, of which nothing is
+/// told until packets have shown that.
 #[derive(Default)]
-pub struct Registry(AddressMap<u32, Box<TracedIoc>>, Endings);
+pub struct Registry(AddressMap<u32, Box<TracedIoc>>, Endings, Vec<TracedIoc>);
 
 impl Registry {
     /// A traced process.
@@ -74,6 +75,21 @@ impl Registry {
         self.0.values_mut().map(|ioc| &mut **ioc)
     }
 
+    /// The processes that may be servers of PVAccess. They are not traced yet.
+    pub fn guesses(&mut self) -> &mut Vec<TracedIoc> {
+        &mut self.2
+    }
+
+    /// Whether a process is one of them.
+    pub fn is_guess(&self, pid: u32) -> bool {
+        self.2.iter().any(|guess| guess.pid == pid)
+    }
+
+    /// All traced processes, and they.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut TracedIoc> {
+        self.0.values_mut().map(|ioc| &mut **ioc).chain(&mut self.2)
+    }
+
     /// The ends of all traced processes.
     pub fn endings(&self) -> &Endings {
         &self.1
@@ -100,6 +116,7 @@ impl Registry {
     pub fn add(&mut self, ioc: TracedIoc, run: &mut Run) {
         let pid = ioc.pid;
         self.remove(pid, run);
+        self.2.retain(|guess| guess.pid != pid);
         self.1.watch(pid, &ioc.ending);
         self.0.insert(pid, Box::new(ioc));
     }

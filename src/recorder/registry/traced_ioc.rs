@@ -84,6 +84,8 @@ pub struct TracedIoc {
     pub container: Option<Container>,
     /// The UDP port on which a process that is no IOC is searched for over PVAccess, where it is known.
     pub pva_search: Option<u16>,
+    /// TCP ports at which it may serve PVAccess: they are captured, and told once packets have shown that.
+    pub guessed: Vec<u16>,
     /// The fact as the log has it.
     announced: Option<Ioc>,
     /// The IOC as last inspected; `None`: a CA server that is not EPICS Base.
@@ -162,6 +164,7 @@ impl TracedIoc {
             shortfalls: Shortfalls::default(),
             container: None,
             pva_search: None,
+            guessed: Vec::new(),
             announced: None,
             process,
             database_is_gone: false,

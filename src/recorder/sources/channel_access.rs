@@ -9,6 +9,7 @@ use crate::net::capture::{Filtering, HANDED_OVER};
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
+use crate::recorder::processes::ports;
 use crate::recorder::shortfall::Shortfall;
 use crate::recorder::sources::stamps::Stamps;
 use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
@@ -148,6 +149,10 @@ impl Source for ChannelAccess {
             circuits.name_channels(now);
             let refused = captures.take_refused();
             cx.env.messages.extend(refused.map(|why| format!("{}: {why}", Filtering::REFUSED)));
+        }
+        // before what their first circuits carry
+        for (namespace, server) in cx.circuits.take_shown() {
+            ports::confirm(cx, namespace, server.port);
         }
         if now >= self.next_tick {
             self.next_tick = now.saturating_add(TICK.as_nanos() as u64);

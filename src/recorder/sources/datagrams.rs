@@ -73,7 +73,7 @@ impl Datagrams {
         if let Ok(here) = cx.env.procfs().namespace(own) {
             found.insert(here, (own, Vec::new()));
         }
-        for ioc in cx.iocs.iter_mut() {
+        for ioc in cx.iocs.all() {
             let Ok(namespace) = ioc.namespace else { continue };
             let (pid, environment) = found.entry(namespace).or_insert((ioc.pid, Vec::new()));
             // of several, always choose the same
@@ -114,7 +114,9 @@ impl Datagrams {
         }
         // those of servers stay, whatever others answer
         let mut old = known.len().saturating_sub(MAX_ANSWERED);
-        let is_served = |port: &u16| cx.iocs.iter().any(|ioc| ioc.about.pva_ports.contains(port));
+        let mut is_served = |port: &u16| {
+            cx.iocs.all().any(|ioc| ioc.about.pva_ports.contains(port) || ioc.guessed.contains(port))
+        };
         known.retain(|port| {
             let is_kept = old == 0 || is_served(port);
             old -= usize::from(!is_kept);
