@@ -10,7 +10,6 @@
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
 use super::peers::{self, Ends, Peers};
-use super::small_value::SmallValue;
 use super::{run, value};
 use epics::pv::{link_target, Pv};
 use iocrec_log::event::{IocId, RecordId, SocketHolder};
@@ -20,7 +19,9 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 mod rivals;
+mod sent;
 use rivals::{Rival, Rivals};
+use sent::{Sent, Track};
 
 const SECOND: i64 = crate::time::SECOND as i64;
 /// Longest time that a link's put takes to reach its target.
@@ -60,16 +61,9 @@ type Target = (String, String);
 type LinkOf = (usize, u32);
 /// A record of a run (as an address, only compared).
 type RecordOf = (usize, RecordId);
-/// A put through a link.
-struct Sent {
-    /// The chain that contains it.
-    chain: Key,
-    /// The value sent.
-    value: SmallValue,
-}
 
 /// Puts through the links to one target, link by link.
-type Senders = HashMap<LinkOf, BTreeMap<Key, Sent>>;
+type Senders = HashMap<LinkOf, Track>;
 
 /// Plain chains that a chain may come after although it began before them, and still be put among them.
 const OVERTAKEN: usize = 16;
@@ -211,12 +205,11 @@ impl Order {
         }
         for span in &chain.spans {
             if let SpanKind::Link(link) = &span.kind {
-                let place = (chain.run.even(span.start), 0, self.count);
-                self.count += 1;
                 let of = (address(&chain), link.record.unwrap_or(u32::MAX));
-                let sent = Sent { chain: key, value: link.value.clone().into() };
+                let time = chain.run.even(span.start);
+                let sent = Sent { time, chain: key, value: link.value.clone().into() };
                 self.sent_count += 1;
-                self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(place, sent);
+                self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(sent);
             }
         }
         if self.sent_count > self.most_sent {
@@ -228,8 +221,8 @@ impl Order {
     /// Forgets what links have sent: there is more of it than any IOC sends. Who else can have made a put of that time is not
     /// known any more.
     fn forget_sent(&mut self) {
-        let last = self.sent.values().flat_map(HashMap::values).filter_map(BTreeMap::last_key_value);
-        self.forgot = last.map(|((time, ..), _)| *time).max().unwrap_or(i64::MIN).max(self.forgot);
+        let last = self.sent.values().flat_map(HashMap::values).filter_map(Track::latest);
+        self.forgot = last.max().unwrap_or(i64::MIN).max(self.forgot);
         self.sent.clear();
         self.sent_count = 0;
     }
@@ -356,12 +349,12 @@ impl Order {
             let keep = oldest.saturating_sub(ahead.saturating_add(LINK_WAIT + 2 * HOST_SKEW));
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
-                    *sent = sent.split_off(&(keep, 0, 0));
+                    sent.forget_before(keep);
                     !sent.is_empty()
                 });
                 !senders.is_empty()
             });
-            self.sent_count = self.sent.values().flat_map(HashMap::values).map(BTreeMap::len).sum();
+            self.sent_count = self.sent.values().flat_map(HashMap::values).map(Track::len).sum();
         }
     }
 
@@ -376,7 +369,6 @@ impl Order {
     /// A chain whose link made this put, although by its host's clock it began later.
     fn leader(&self, key: Key, chain: &Chain) -> Option<Key> {
         let latest = key.0.saturating_add(HOST_SKEW).saturating_add(self.most_ahead);
-        let after = (key.0.saturating_add(1), 0, 0)..=(latest, u64::MAX, u64::MAX);
         if self.sent.is_empty() {
             return None;
         }
@@ -384,12 +376,13 @@ impl Order {
         let others = self.sent.get(&put_target(chain)?)?.iter().filter(|(of, _)| of.0 != own);
         let later = others.flat_map(|(of, sent)| {
             let by_its_clock = key.0.saturating_sub(self.ahead(own, of.0));
-            let can_be = around(by_its_clock, LINK_WAIT, HOST_SKEW);
-            let sent = sent.range(after.clone()).take(MAX_UNDER_WAY);
-            sent.filter(move |(time, _)| can_be.contains(time))
+            let can_be = by_its_clock.saturating_sub(LINK_WAIT)..=by_its_clock.saturating_add(HOST_SKEW);
+            let sent = sent.since(key.0.saturating_add(1)).take_while(move |sent| sent.time <= latest);
+            sent.take(MAX_UNDER_WAY).filter(move |sent| can_be.contains(&sent.time))
         });
-        let held = later.filter(|(_, sent)| self.chains.contains_key(&sent.chain));
-        held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.chain)
+        let held = later.filter(|sent| self.chains.contains_key(&sent.chain));
+        // of equal times, that of the chain that was inserted first
+        held.min_by_key(|sent| (sent.time, sent.chain.2)).map(|sent| sent.chain)
     }
 
     /// A chain that begins with a put to the same record, requested later and carried out earlier: one client's request

@@ -4,12 +4,11 @@
 //! puts for each put of the link. The puts come in order of time, hence what was found for one is the beginning for the
 //! next: no put is looked for again from the start.
 
-use super::{Key, LinkOf, Senders, Sent, LINK_WAIT, MAX_SENDERS, MAX_UNDER_WAY, OWN_SKEW};
+use super::sent::{Since, Track};
+use super::{LinkOf, Senders, LINK_WAIT, MAX_SENDERS, MAX_UNDER_WAY, OWN_SKEW};
 use crate::model::small_value::SmallValue;
 use crate::model::value;
 use iocrec_log::event::Value;
-use std::collections::btree_map::Range;
-use std::collections::BTreeMap;
 
 /// Whether another put of a link can have become a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub(super) enum Rival {
 /// The puts of another link to the same target.
 struct Other<'a> {
     run: usize,
-    sent: &'a BTreeMap<Key, Sent>,
+    sent: &'a Track,
     /// A time, and that of the first put from then on, once looked for.
     first: Option<(i64, Option<i64>)>,
 }
@@ -36,7 +35,7 @@ impl Other<'_> {
         match self.first {
             Some((looked, first)) if looked <= from && first.is_none_or(|first| first >= from) => first,
             _ => {
-                let first = self.sent.range((from, 0, 0)..).next().map(|((time, ..), _)| *time);
+                let first = self.sent.since(from).next().map(|sent| sent.time);
                 self.first = Some((from, first));
                 first
             }
@@ -53,7 +52,7 @@ pub(super) struct Rivals<'a> {
     others: Option<Vec<Other<'a>>>,
     /// Later ones of the same link, as far as they were looked at: times and values.
     own: Vec<(i64, &'a SmallValue)>,
-    rest: Option<Range<'a, Key, Sent>>,
+    rest: Option<Since<'a>>,
     /// The first of `own` with the very same value: what is no other value than this one's is none than that one's.
     again: Option<i64>,
 }
@@ -65,8 +64,7 @@ impl<'a> Rivals<'a> {
             let others = senders.iter().filter(|(of, _)| **of != mine);
             others.map(|(of, sent)| Other { run: of.0, sent, first: None }).collect()
         });
-        let later = (time.saturating_add(1), 0, 0)..;
-        let rest = senders.get(&mine).map(|sent| sent.range(later));
+        let rest = senders.get(&mine).map(|sent| sent.since(time.saturating_add(1)));
         Rivals { mine, time, value, others, own: Vec::new(), rest, again: None }
     }
 
@@ -83,8 +81,8 @@ impl<'a> Rivals<'a> {
                 continue;
             }
             // one that was made after this one can have become whatever came still later and not too late for this one
-            let since = other.sent.range((self.time, 0, 0)..).next();
-            if since.is_some_and(|((first, ..), _)| *first <= at.saturating_add(skew.min(OWN_SKEW))) {
+            let since = other.sent.since(self.time).next();
+            if since.is_some_and(|first| first.time <= at.saturating_add(skew.min(OWN_SKEW))) {
                 return Rival::SomeForAllLater;
             }
             found = Rival::Some;
@@ -113,10 +111,10 @@ impl<'a> Rivals<'a> {
         let is_before = |(time, _): &(i64, _)| *time <= until;
         while self.again.is_none() && self.own.len() <= MAX_UNDER_WAY && self.own.last().is_none_or(is_before)
         {
-            let Some(((time, ..), sent)) = rest.next() else { return self.rest = None };
-            self.own.push((*time, &sent.value));
+            let Some(sent) = rest.next() else { return self.rest = None };
+            self.own.push((sent.time, &sent.value));
             if sent.value.with(|value| value == self.value) {
-                self.again = Some(*time);
+                self.again = Some(sent.time);
             }
         }
     }
@@ -125,28 +123,30 @@ impl<'a> Rivals<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::order::sent::Sent;
 
     const MINE: LinkOf = (1, 1);
 
     fn senders(all: &[(LinkOf, i64, Value)]) -> Senders {
         let mut senders = Senders::new();
         for (number, (of, time, value)) in all.iter().enumerate() {
-            let sent = Sent { chain: (*time, 0, 0), value: value.clone().into() };
-            senders.entry(*of).or_default().insert((*time, 0, number as u64), sent);
+            let sent = Sent { time: *time, chain: (*time, 0, number as u64), value: value.clone().into() };
+            senders.entry(*of).or_default().insert(sent);
         }
         senders
     }
 
     /// What it is about, with everything looked for anew.
     fn has_rival(senders: &Senders, time: i64, put: i64, skew: i64, requested: &Value) -> bool {
-        let others = senders.iter().filter(|(of, _)| **of != MINE).flat_map(|(_, sent)| sent.keys());
-        let own = senders.get(&MINE).into_iter().flatten();
-        let later: Vec<_> = own.filter(|((at, ..), _)| *at > time && *at <= put.max(time + 1)).collect();
+        let times = |of: &Track| of.since(i64::MIN).map(|sent| sent.time).collect::<Vec<_>>();
+        let mut others = senders.iter().filter(|(of, _)| **of != MINE).flat_map(|(_, sent)| times(sent));
+        let own = senders.get(&MINE).into_iter().flat_map(|sent| sent.since(i64::MIN));
+        let later: Vec<_> = own.filter(|sent| sent.time > time && sent.time <= put.max(time + 1)).collect();
         let is_same = |sent: &Sent| value::same_through_link(&sent.value.value(), requested) != Some(false);
         senders.len() > MAX_SENDERS
-            || others.into_iter().any(|(at, ..)| (put - LINK_WAIT..=put + skew).contains(at))
+            || others.any(|at| (put - LINK_WAIT..=put + skew).contains(&at))
             || later.len() > MAX_UNDER_WAY
-            || later.iter().any(|(_, sent)| is_same(sent))
+            || later.iter().any(|sent| is_same(sent))
     }
 
     #[test]
