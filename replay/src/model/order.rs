@@ -114,6 +114,8 @@ pub struct Order {
     /// What is known of their clocks, if there are several; and their largest difference.
     peers: Option<Rc<Peers>>,
     most_ahead: i64,
+    /// Whether another host's log may hold a copy of a put.
+    has_copies: bool,
     /// The latest of them.
     latest_run: usize,
 }
@@ -155,6 +157,7 @@ impl Order {
             runs: HashMap::new(),
             peers: None,
             most_ahead: 0,
+            has_copies: true,
             latest_run: 0,
         }
     }
@@ -162,6 +165,11 @@ impl Order {
     /// Remembers at most this many of the links' puts.
     pub fn remembering(self, most_sent: usize) -> Self {
         Order { most_sent, ..self }
+    }
+
+    /// For so many runs: in the only one no put waits for its copy. In 0.1 s a flood makes 10,000 of them.
+    pub fn of_runs(self, count: usize) -> Self {
+        Order { has_copies: count > 1, ..self }
     }
 
     /// Number of chains given out after others that began later.
@@ -315,8 +323,7 @@ impl Order {
             }
             let Some(chain) = self.chains.get(&first).map(|held| &held.chain) else { break };
             let key = self.leader(first, chain).or_else(|| self.before(first, chain)).unwrap_or(first);
-            let most = self.most_ahead;
-            let waits = self.chains.get(&key).map_or(i64::MIN, |held| waits_until(&held.chain, most, 0));
+            let waits = self.chains.get(&key).map_or(i64::MIN, |held| self.waits_until(&held.chain, 0));
             let due = due && waits < until;
             if !due && !full {
                 break;
@@ -324,7 +331,7 @@ impl Order {
             let Some(mut chain) = self.take(key) else { break };
             self.resolve(&mut chain, 0);
             // The chain that a link led to may have links of its own.
-            let due = due && waits_until(&chain, most, 0) < until;
+            let due = due && self.waits_until(&chain, 0) < until;
             if !due && !full {
                 self.hold(key, chain);
                 break;
@@ -364,6 +371,30 @@ impl Order {
         if !due {
             self.gone = self.gone.max(key.0);
         }
+    }
+
+    /// Wall-clock time until which puts may arrive that the chain's links made, or that were carried out before its own.
+    fn waits_until(&self, chain: &Chain, depth: usize) -> i64 {
+        let written = chain.root().and_then(|root| match &root.kind {
+            SpanKind::Put(put) => Some(chain.run.even(put.written?).saturating_add(1)),
+            _ => None,
+        });
+        // The same put may be in another host's log.
+        let may_be_copied = self.has_copies && ends(chain).is_some();
+        let copies = chain
+            .root()
+            .filter(|_| may_be_copied)
+            .map(|root| chain.run.even(root.start).saturating_add(HOST_SKEW).saturating_add(self.most_ahead));
+        let links = chain.spans.iter().filter_map(|span| match &span.kind {
+            SpanKind::Link(link) => Some((span.start, link)),
+            _ => None,
+        });
+        let links = links.map(|(start, link)| match &link.target {
+            Some(target) if depth < MAX_DEPTH => self.waits_until(target, depth + 1),
+            _ if link.resolved => i64::MIN,
+            _ => chain.run.even(start).saturating_add(LINK_WAIT).saturating_add(self.most_ahead),
+        });
+        links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
     }
 
     /// A chain whose link made this put, although by its host's clock it began later.
@@ -605,29 +636,6 @@ fn plain_weight(chain: &Chain) -> Option<usize> {
 fn written(key: Key, chain: &Chain) -> Option<(RecordOf, (u64, u64))> {
     let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return None };
     Some(((address(chain), put.record?), (put.written?, key.2)))
-}
-
-/// Wall-clock time until which puts may arrive that the chain's links made, or that were carried out before its own. `most`:
-/// how far the clock of another host may be ahead.
-fn waits_until(chain: &Chain, most: i64, depth: usize) -> i64 {
-    let written = chain.root().and_then(|root| match &root.kind {
-        SpanKind::Put(put) => Some(chain.run.even(put.written?).saturating_add(1)),
-        _ => None,
-    });
-    // The same put may be in another host's log.
-    let copies = ends(chain)
-        .and_then(|_| chain.root())
-        .map(|root| chain.run.even(root.start).saturating_add(HOST_SKEW).saturating_add(most));
-    let links = chain.spans.iter().filter_map(|span| match &span.kind {
-        SpanKind::Link(link) => Some((span.start, link)),
-        _ => None,
-    });
-    let links = links.map(|(start, link)| match &link.target {
-        Some(target) if depth < MAX_DEPTH => waits_until(target, most, depth + 1),
-        _ if link.resolved => i64::MIN,
-        _ => chain.run.even(start).saturating_add(LINK_WAIT).saturating_add(most),
-    });
-    links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
 }
 
 /// The recorded IOC that is the client of the circuit on which the chain's first put arrived, by its socket.

@@ -85,6 +85,7 @@ impl Replay {
             readings.push(Reading { source, engine: None, notes: None });
         }
         let bytes = readings.iter().map(|reading| reading.source.bytes()).sum::<u64>();
+        let order = Order::of_logs(bytes).of_runs(readings.len());
         Replay {
             readings,
             next,
@@ -92,7 +93,7 @@ impl Replay {
             limit: usize::try_from(bytes >> 20).unwrap_or(usize::MAX).saturating_add(MAX_OPEN_RUNS),
             crowded: false,
             done: Vec::new(),
-            order: Order::of_logs(bytes),
+            order,
             until,
             ready: VecDeque::new(),
             earliest: i64::MIN,

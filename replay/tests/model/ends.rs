@@ -94,6 +94,21 @@ fn what_is_the_same_put_on_two_recorders() {
     assert_eq!(seen_twice(["a", "a"], [7, 8], local), 2, "two containers on it");
 }
 
+/// Its copy may begin 0.1 s later.
+#[test]
+fn a_put_waits_for_its_copy_where_there_is_another_log() {
+    let until = story().run.wall(SECOND + MS);
+    for (runs, given) in [(1, 1), (2, 0)] {
+        let mut order = Order::default().of_runs(runs);
+        seen(&mut order, "a", 7, Ipv4Addr::new(10, 0, 0, 9), Some(2));
+        let mut chains = VecDeque::new();
+        order.release(until, &mut chains);
+        assert_eq!(chains.len(), given, "of {runs}");
+        order.release(i64::MAX, &mut chains);
+        assert_eq!((chains.len(), order.late()), (1, 0), "of {runs}");
+    }
+}
+
 /// A person writes the same to the same PV at the same time as an IOC's link.
 #[test]
 fn a_link_has_made_what_came_on_its_iocs_circuit() {
