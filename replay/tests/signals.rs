@@ -94,6 +94,36 @@ fn of<'a>(record: &'a Value, key: &str) -> &'a Value {
     all.iter().find(|attribute| attribute["key"] == key).map_or(&Value::Null, |found| &found["value"])
 }
 
+/// Lines have no ids, so fewer chains are read for them: they say what the records do.
+#[test]
+fn lines_say_what_records_say() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    let travelled = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/travelled");
+    let travelled = ["x86_64-6.1", "arm64-ioc-6.12"].map(|name| travelled.join(name).join("log"));
+    for log in [PathBuf::from("log")].iter().chain(&travelled).map(|log| log.to_str().unwrap()) {
+        let parsed = |format: &str| -> Vec<Value> {
+            let (code, out, err) = run(here.path(), &["logs", log, "--format", format]);
+            assert_eq!(code, 0, "{log}: {err}");
+            out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        let text = |of: &Value| of.as_str().unwrap().to_owned();
+        let mut lines: Vec<String> = parsed("jsonl").iter().map(|line| text(&line["text"])).collect();
+        let mut records = Vec::new();
+        for batch in parsed("otlp") {
+            for of in batch["resourceLogs"].as_array().unwrap() {
+                let all = of["scopeLogs"][0]["logRecords"].as_array().unwrap();
+                records.extend(all.iter().map(|record| text(&record["body"]["stringValue"])));
+            }
+        }
+        // a batch has what is of one IOC together
+        lines.sort();
+        records.sort();
+        assert!(!lines.is_empty(), "{log}");
+        assert_eq!(lines, records, "{log}");
+    }
+}
+
 #[test]
 fn records_are_what_happened_with_the_ids_of_spans() {
     let here = tempfile::tempdir().unwrap();

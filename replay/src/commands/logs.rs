@@ -7,7 +7,7 @@ use super::options::{
     ByPv, ByWho, Chosen, Growing, Reading, Since, TimeZone, Until,
 };
 use super::sending::Sending;
-use crate::answers::happened::{Happened, Kind, What};
+use crate::answers::happened::{AllHappened, Happened, Kind, What};
 use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
@@ -15,7 +15,7 @@ use crate::follow::{follow, Timed};
 use crate::nothing_found::Kind as Asked;
 use crate::out::Out;
 use crate::output::format::{self, Format};
-use crate::output::logs::{find_kind, Item, Items, FORMATS};
+use crate::output::logs::{find_kind, has_ids, Item, Items, FORMATS};
 use crate::time::Zone;
 use crate::Logs;
 use iocrec_cli::command;
@@ -77,12 +77,20 @@ impl Command for WhatHappened {
             return self.follow(out, filter, kinds, &zone);
         }
         let mut items = Items::of(&logs);
-        let all = logs.happened(&filter, kinds).map(|happened| items.item(happened));
+        let all = self.happened(&logs, &filter, kinds).map(|happened| items.item(happened));
         self.sending().pass_on(out, &FORMATS[0], all, (&logs, &zone), (Asked::Happened, &filter))
     }
 }
 
 impl WhatHappened {
+    /// What happened, with the ids of spans where somebody sees them.
+    fn happened<'a>(&self, logs: &Logs, filter: &'a Filter, kinds: &[Kind]) -> AllHappened<'a> {
+        match self.otlp.is_some() || self.format.is_some_and(has_ids) {
+            true => logs.happened_with_ids(filter, kinds),
+            false => logs.happened(filter, kinds),
+        }
+    }
+
     /// Follows the log, and writes what comes.
     fn follow(&self, out: &mut Out, filter: Filter, kinds: &[Kind], zone: &Zone) -> Result<Outcome, Failure> {
         let reading = self.reading();
@@ -92,7 +100,7 @@ impl WhatHappened {
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Item) -> Result<(), Failure>| {
             // there may be more IOCs than before
             let mut items = Items::of(logs);
-            logs.happened(filter, kinds).map(|happened| items.item(happened)).try_for_each(each)
+            self.happened(logs, filter, kinds).map(|happened| items.item(happened)).try_for_each(each)
         };
         let write = |item: Option<&Item>| -> Result<(), Failure> {
             match item {

@@ -33,6 +33,11 @@ pub static FORMATS: [Format<Item>; 6] = [
     Encoding::Delimited.format(),
 ];
 
+/// Whether what is written in a format has the ids of spans. Lines for people have none.
+pub fn has_ids(format: &Format<Item>) -> bool {
+    format.name.starts_with("otlp")
+}
+
 /// Finds the resources of what happened.
 pub struct Items(Resources);
 
@@ -119,4 +124,15 @@ fn kind(what: &What) -> &'static str {
 pub fn find_kind(name: &str) -> Result<Kind, String> {
     let known = Kind::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind);
     known.ok_or_else(|| format!("unknown kind '{name}'; use puts, alarms, console, marks, ends or losses"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_have_ids_and_lines_have_none() {
+        let with = FORMATS.iter().filter(|format| has_ids(format)).map(|format| format.name);
+        assert_eq!(with.collect::<Vec<_>>(), ["otlp", "otlp-proto", "otlp-proto-delimited"]);
+    }
 }
