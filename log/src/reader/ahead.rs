@@ -10,7 +10,7 @@ use super::segment::{Block, Segment};
 use crate::format::SegmentHeader;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{sync_channel, Receiver};
+use std::sync::mpsc::{sync_channel, Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
 use std::{thread, vec};
 
@@ -37,6 +37,7 @@ type Found = Result<Block, Damage>;
 pub struct Ahead {
     header: SegmentHeader,
     from: From,
+    waited: Option<bool>,
 }
 
 enum From {
@@ -74,9 +75,14 @@ impl Ahead {
     pub fn open(path: &Path, prepare: impl Fn(&mut Segment)) -> Result<Self, ReadError> {
         let mut segment = Segment::open(path)?;
         prepare(&mut segment);
-        let mut ahead = Ahead { header: *segment.header(), from: From::Here(Box::new(segment)) };
+        let mut ahead = Ahead::of(segment);
         ahead.start();
         Ok(ahead)
+    }
+
+    /// A segment that is not decoded before [`Ahead::start`].
+    pub fn of(segment: Segment) -> Self {
+        Ahead { header: *segment.header(), from: From::Here(Box::new(segment)), waited: None }
     }
 
     /// Begins to decode it, if it is large enough and a thread has become available. Returns whether a thread works on it.
@@ -129,12 +135,24 @@ impl Ahead {
         }
     }
 
+    /// Whether the last block had to be waited for; `None` if it was at hand, or not to be had from a thread.
+    pub fn waited(&self) -> Option<bool> {
+        self.waited
+    }
+
     /// Like [`Segment::next_block`].
     pub fn next_block(&mut self) -> Option<Found> {
+        self.waited = None;
         match &mut self.from {
             From::Thread { batches, batch, .. } => {
                 if batch.len() == 0 {
-                    *batch = batches.recv().ok()?.into_iter();
+                    let next = batches.try_recv();
+                    self.waited = match &next {
+                        Ok(_) => Some(false),
+                        Err(TryRecvError::Empty) => Some(true),
+                        Err(TryRecvError::Disconnected) => None,
+                    };
+                    *batch = next.or_else(|_| batches.recv()).ok()?.into_iter();
                 }
                 batch.next()
             }

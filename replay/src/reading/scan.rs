@@ -4,8 +4,9 @@
 //! reports nor skips anything, and adds nothing but the ends that a gap between the segments hides (`EndedUnseen`), and the
 //! header's reading of the clock where the first one in the blocks may be in a part that is damaged.
 //! IOCs that share a name get those by which they are shown ([`crate::reading::namesakes`]), and clocks are set right
-//! ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single segment, of
-//! which only the first blocks may be wanted, does not.
+//! ([`crate::clocks`]). A scan of whole runs decodes segments on other threads: those that follow the current one only
+//! as long as it has to wait for blocks, since each thread holds some megabytes of them; a scan of a single segment, of
+//! which only the first blocks may be wanted, uses none.
 
 use super::ended_unseen::EndedUnseen;
 use crate::progress::Share;
@@ -23,6 +24,12 @@ use std::sync::Arc;
 
 /// Segments opened ahead of the current one.
 const AHEAD: usize = 4;
+
+/// So many times more often blocks had to be waited for than not, lately: then segments are decoded ahead. Whoever makes
+/// chains of them takes longer than one thread to decode them, whoever looks for a few of them does not.
+const LATE: usize = 3;
+/// The most that is counted.
+const MOST_LATE: usize = 6;
 
 /// Margin within which blocks overlap, nanoseconds.
 pub const MARGIN: i64 = 2 * SECOND as i64;
@@ -68,6 +75,8 @@ pub struct Scan {
     blocks: Blocks,
     choose: Option<Arc<Choose>>,
     opened: VecDeque<(Result<Ahead, ReadError>, SegmentFile)>,
+    /// See [`LATE`].
+    late: usize,
     segment: Option<Open>,
     /// The segment of the last part.
     file: Option<SegmentFile>,
@@ -101,6 +110,7 @@ impl Scan {
             blocks,
             choose: None,
             opened: VecDeque::new(),
+            late: 0,
             segment: None,
             file: None,
             before: 0,
@@ -198,15 +208,15 @@ impl Scan {
             Some(first) => first,
             None => self.open()?,
         };
-        // The thread that has read the segment before is free for the first that has none.
-        let ahead = self.opened.iter_mut().map(|(segment, _)| segment);
-        for segment in std::iter::once(&mut opened).chain(ahead).flatten() {
+        // The thread that has read the segment before is free for it.
+        if let Ok(segment) = &mut opened {
             segment.start();
         }
         while self.opened.len() + 1 < AHEAD {
             let Some(next) = self.open() else { break };
             self.opened.push_back(next);
         }
+        self.decode_ahead();
         self.file = Some(file);
         Some(match opened {
             Ok(segment) => {
@@ -229,9 +239,33 @@ impl Scan {
     fn open(&mut self) -> Option<(Result<Ahead, ReadError>, SegmentFile)> {
         let file = self.files.pop_front()?;
         let choose = self.choose.as_ref();
-        let opened =
-            open(&file, |path| Ahead::open(path, |segment| prepare(segment, &file, self.blocks, choose)));
+        let opened = open(&file, Segment::open).map(|mut segment| {
+            prepare(&mut segment, &file, self.blocks, choose);
+            Ahead::of(segment)
+        });
         Some((opened, file))
+    }
+
+    /// Notes whether the last block had to be waited for.
+    fn note_wait(&mut self, waited: Option<bool>) {
+        self.late = match waited {
+            Some(true) => (self.late + 1).min(MOST_LATE),
+            Some(false) => self.late.saturating_sub(1),
+            None => return,
+        };
+        self.decode_ahead();
+    }
+
+    /// Begins to decode the segments that follow, as far as there are threads, if one thread is too slow.
+    fn decode_ahead(&mut self) {
+        if self.late < LATE {
+            return;
+        }
+        for (segment, _) in &mut self.opened {
+            if let Ok(segment) = segment {
+                segment.start();
+            }
+        }
     }
 
     /// The ends that the keyframe of the last segment has shown, if the scan has skipped all blocks that follow on it.
@@ -281,11 +315,12 @@ impl Iterator for Scan {
         if let Some(block) = self.held.take() {
             return Some(Part::Block(block));
         }
-        let found = match &mut self.segment {
-            Some(Open::Ahead(segment)) => segment.next_block(),
-            Some(Open::Here(segment)) => segment.next_block(),
-            None => None,
+        let (found, waited) = match &mut self.segment {
+            Some(Open::Ahead(segment)) => (segment.next_block(), segment.waited()),
+            Some(Open::Here(segment)) => (segment.next_block(), None),
+            None => (None, None),
         };
+        self.note_wait(waited);
         match found {
             Some(Ok(mut block)) => {
                 self.tell(&block);
@@ -364,4 +399,28 @@ pub fn abouts(file: &SegmentFile) -> Option<Vec<About>> {
 /// Whether it is where the recorder stopped in the middle of a block.
 pub(crate) fn is_end(damage: &Damage) -> bool {
     damage.cause == Cause::Cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each further thread holds megabytes of blocks, and is of use only to those who wait for them.
+    #[test]
+    fn segments_are_decoded_ahead_for_those_who_wait() {
+        let late = |waits: &[Option<bool>]| {
+            let mut scan = Scan::new([], Blocks::All);
+            waits.iter().for_each(|waited| scan.note_wait(*waited));
+            scan.late >= LATE
+        };
+        let (waited, had, at_hand) = (Some(true), Some(false), None);
+        assert!(late(&[waited; 3]));
+        assert!(late(&[waited, at_hand, waited, at_hand, waited]));
+        // the first of each segment is always waited for
+        assert!(!late(&[waited, had, had, waited, had, had, waited, had, had]));
+        assert!(!late(&[waited, had].repeat(10)));
+        // and who no longer waits stops soon, however long it waited
+        let waited_long = [waited; 100];
+        assert!(!late(&[waited_long.as_slice(), &[had; 4]].concat()));
+    }
 }
