@@ -57,6 +57,12 @@ impl<'a> Alarms<'a> {
         Alarms { changes: self.changes.with_all(), ..self }
     }
 
+    /// Gives changes without how long alarms lasted, as soon as the rest is known: fewer of them are held. Ask for it after
+    /// [`Alarms::with_all`].
+    pub fn without_durations(self) -> Self {
+        Alarms { changes: self.changes.without_durations(), ..self }
+    }
+
     /// Leaves out changes that neither come from nor lead to a severity of at least this.
     pub fn at_least(self, severity: u16) -> Self {
         Alarms { changes: self.changes.at_least(severity), ..self }

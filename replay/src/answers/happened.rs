@@ -67,7 +67,7 @@ pub struct Happened {
 pub enum What {
     /// A put.
     Put(Box<PutLine>),
-    /// An alarm changed, or was acknowledged.
+    /// An alarm changed, or was acknowledged. How long it lasted is not told.
     Alarm(Box<AlarmLine>),
     /// An IOC printed a line, or a thread gave up.
     Said(Box<Row>),
@@ -175,7 +175,7 @@ impl Logs {
         }
         ends.sort_by_key(|(time, _)| *time);
         let puts = has(Kind::Puts).then(|| self.puts(filter));
-        let alarms = has(Kind::Alarms).then(|| self.alarms(filter).with_all());
+        let alarms = has(Kind::Alarms).then(|| self.alarms(filter).with_all().without_durations());
         let (puts, alarms) = match ids {
             true => (puts.map(Puts::with_ids), alarms.map(Alarms::with_ids)),
             false => (puts, alarms),

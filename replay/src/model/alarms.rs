@@ -6,8 +6,10 @@
 //!   alarm stays as it is for that long. While it flaps, its changes are counted instead of given, unless all are
 //!   wanted.
 //! - Changes are given in order of time, each with how long the new alarm lasted. So they are held while alarms last,
-//!   up to [`Alarms::holding`]; beyond that they are given before that is known.
+//!   up to [`Alarms::holding`]; beyond that they are given before that is known. Where nobody asks how long
+//!   ([`Alarms::without_durations`]), they are given at once.
 
+use super::open_chains::LIMIT;
 use super::origins::{Cause, Inputs};
 use super::putlog::PutLine;
 use super::small_value::SmallValue;
@@ -27,6 +29,9 @@ pub const FLAPS: usize = 3;
 pub const FLAP_WINDOW: i64 = 60 * SECOND as i64;
 /// Severities, for which rises are counted.
 const SEVERITIES: usize = 4;
+/// An alarm that was read is known by then to come of processing that had begun before, if it does: no processing that lasts
+/// longer than [`LIMIT`] is seen to end.
+const READ: i64 = (LIMIT + 5 * SECOND) as i64;
 /// Lines held by default.
 const HELD: usize = 20_000;
 
@@ -337,6 +342,8 @@ pub struct Alarms {
     most: usize,
     /// Whether changes of records that flap are given one by one.
     all: bool,
+    /// Whether it is told how long alarms last.
+    durations: bool,
     /// Records whose summary is held, each once, by a time of the last change that may have been followed by others; the
     /// earliest first. Those that are quiet again may be in it, too.
     flapping: BinaryHeap<Reverse<(i64, usize)>>,
@@ -346,7 +353,13 @@ impl Alarms {
     /// An empty one. `all`: gives all changes, also of records that flap.
     pub fn new(all: bool) -> Self {
         let (records, held, flapping) = (Vec::new(), VecDeque::new(), BinaryHeap::new());
-        Alarms { records, held, still: Vec::new().into_iter(), first: 0, most: HELD, all, flapping }
+        let still = Vec::new().into_iter();
+        Alarms { records, held, still, first: 0, most: HELD, all, durations: true, flapping }
+    }
+
+    /// Gives changes without how long alarms lasted and what ended them, as soon as the rest is known.
+    pub fn without_durations(self) -> Self {
+        Alarms { durations: false, ..self }
     }
 
     /// Holds at most this many lines.
@@ -376,13 +389,17 @@ impl Alarms {
         };
         if known.alarm == Some(alarm) {
             // The recorder read the alarm while the record was being processed, which then set it.
-            if let Some(line) = known.line.get().and_then(|line| self.line(line)) {
+            let durations = self.durations;
+            if let Some(held) = known.line.get().and_then(|line| self.at(line)) {
+                let line = &mut held.line;
                 let by_processing = state.source == Source::Process && line.source == Source::Snapshot;
                 if by_processing && state.begun <= line.time {
                     (line.source, line.cause, line.gap) = (Source::Process, state.cause.clone(), None);
                     line.inputs = state.inputs;
                     line.span = state.span;
                 }
+                // a record processes once at a time, so what comes later had not begun
+                held.settled |= by_processing && !durations;
             }
             known.unprocessed &= state.unprocessed;
             (known.value, known.text) = (state.value.into(), state.text);
@@ -461,7 +478,8 @@ impl Alarms {
             }
         }
         let lasts = line.to.is_some_and(|to| to.0 > 0);
-        let serial = self.hold(line, !lasts);
+        let is_whole = !lasts || !self.durations && line.source == Source::Process;
+        let serial = self.hold(line, is_whole);
         known.line = if lasts { Serial::of(serial) } else { Serial::default() };
     }
 
@@ -538,7 +556,8 @@ impl Alarms {
             }
         }
         let first = self.held.front()?;
-        if !first.settled && self.held.len() <= self.most {
+        let is_old = !self.durations && now.saturating_sub(first.line.time) > READ;
+        if !first.settled && !is_old && self.held.len() <= self.most {
             return None;
         }
         self.first += 1;
@@ -725,6 +744,29 @@ mod tests {
             "10 A change 2/5>0/0 - - x1",
         ];
         assert_eq!(lines, expected);
+    }
+
+    /// Only what may still turn out to be another cause's is held, and what comes after it.
+    #[test]
+    fn without_durations_changes_come_at_once() {
+        let mut alarms = Alarms::new(true).without_durations();
+        alarms.take(0, || place("A"), state(S, NONE));
+        alarms.take(0, || place("A"), state(2 * S, HIGH));
+        assert_eq!(lines(&mut alarms, 2 * S), ["2 A change 0/0>1/4 - - x1"]);
+        // it was read while the record was being processed
+        let read = |time| State { source: Source::Snapshot, ..state(time, HIHI) };
+        alarms.take(1, || place("B"), read(3 * S));
+        alarms.take(0, || place("A"), state(4 * S, NONE));
+        assert!(lines(&mut alarms, 4 * S).is_empty());
+        alarms.take(1, || place("B"), State { begun: 2 * S, ..state(5 * S, HIHI) });
+        let line = alarms.next_line(5 * S).expect("it has processed");
+        assert_eq!((line.place.record.as_ref(), line.source), ("B", Source::Process));
+        assert_eq!(lines(&mut alarms, 5 * S), ["4 A change 1/4>0/0 - - x1"]);
+        // or it was not, as shows in the end
+        alarms.take(2, || place("C"), read(6 * S));
+        assert!(lines(&mut alarms, 6 * S + READ).is_empty());
+        let line = alarms.next_line(6 * S + READ + 1).expect("nothing changes it");
+        assert_eq!((line.place.record.as_ref(), line.source), ("C", Source::Snapshot));
     }
 
     #[test]

@@ -224,6 +224,12 @@ impl<'a> Changes<'a> {
         self
     }
 
+    /// Gives changes without how long alarms lasted, as soon as the rest is known.
+    pub fn without_durations(mut self) -> Self {
+        self.fold = self.fold.without_durations();
+        self
+    }
+
     /// Leaves out changes that neither come from nor lead to a severity of at least this.
     pub fn at_least(mut self, severity: u16) -> Self {
         self.minimum = severity;
