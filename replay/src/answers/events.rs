@@ -61,7 +61,12 @@ impl Iterator for Events {
     fn next(&mut self) -> Option<RunEvent> {
         loop {
             let next = |(number, source): (usize, &mut Source)| Some((source.peek()?, number));
-            let (_, earliest) = self.sources.iter_mut().enumerate().filter_map(next).min()?;
+            let earliest = self.sources.iter_mut().enumerate().filter_map(next).min();
+            let Some((_, earliest)) = earliest else {
+                // nor are their definitions needed, 17 MB of 100,000 records and channels
+                self.sources = Vec::new();
+                return None;
+            };
             let source = self.sources.get_mut(earliest)?;
             if let Some(Item::Event(event)) = source.next() {
                 let run = Rc::clone(&source.run);
