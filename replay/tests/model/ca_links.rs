@@ -36,6 +36,26 @@ fn a_ca_link_within_the_ioc_makes_no_packet() {
     assert_eq!(story.sketch(), "T:CALC scan = 2\n  link to T:SP\n    put T:SP 2\n      T:SP put = 2\n");
 }
 
+/// A record that feeds itself through a link writes to it again and again.
+#[test]
+fn the_name_of_a_links_target_is_held_once() {
+    let mut story = story();
+    for (time, pv) in (1..).map(|n| n * MS).zip(["T:SP", "T:SP", "R:FAR"]) {
+        story
+            .process(time, SCAN, -100, "scanList", CALC)
+            .link(time + 1, SCAN, -300, CALC, pv, 2.0)
+            .complete(time + 2, SCAN, -200, CALC, 2.0);
+    }
+    let chains = story.chains();
+    let links = chains.iter().flat_map(|chain| &chain.spans).filter_map(|span| match &span.kind {
+        SpanKind::Link(link) => Some(&link.pv),
+        _ => None,
+    });
+    let pvs: Vec<&Rc<str>> = links.collect();
+    assert_eq!(pvs.iter().map(|pv| &***pv).collect::<Vec<_>>(), ["T:SP", "T:SP", "R:FAR"]);
+    assert!(Rc::ptr_eq(pvs[0], pvs[1]));
+}
+
 /// What a link writes is converted to its target's type before it is sent.
 #[test]
 fn a_ca_link_to_a_shorter_type() {

@@ -14,6 +14,9 @@ use iocrec_log::event::{
     CaLinkPut, Cause, CauseKind, Complete, PactCheck, Process, PutKind, RecordId, ThreadId,
 };
 
+/// The longest text of a link, bytes, that is held once for all of its puts: a PV and what follows it. A hostile log may have
+/// longer ones.
+const LONGEST_SHARED: usize = 128;
 /// Time that a chain without a known cause is kept for the completion that explains it.
 const ORPHAN: u64 = SECOND;
 /// A record's own callback calls `dbPut` for its links, and the function that requests the next callback or completes
@@ -634,6 +637,8 @@ impl Engine {
         // Other frames are stale: only a record that is processing follows its links.
         let parent = own.map(|frame| frame.at).or(open);
         let CaLinkPut { thread, record, pv, value, .. } = put;
+        let shared = if pv.len() <= LONGEST_SHARED { self.run.share(&pv) } else { None };
+        let pv = shared.unwrap_or_else(|| pv.into());
         let kind = SpanKind::Link(Box::new(LinkSpan { record, pv, value, resolved: false, target: None }));
         let span = Span { parent: None, thread: Some(thread), start: time, end: time, kind };
         match parent {

@@ -68,7 +68,7 @@ mod tests {
     fn chain(spans: impl Iterator<Item = (Option<usize>, u64)>) -> Chain {
         let link = || LinkSpan {
             record: None,
-            pv: String::new(),
+            pv: "".into(),
             value: Value::Unknown,
             resolved: true,
             target: None,

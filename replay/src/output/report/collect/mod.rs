@@ -462,6 +462,6 @@ fn span_name(context: &Context, span: &Span) -> String {
             }
             (None, None) => String::new(),
         },
-        SpanKind::Link(link) => link.pv.clone(),
+        SpanKind::Link(link) => link.pv.to_string(),
     }
 }
