@@ -75,3 +75,19 @@ impl Iterator for Events {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_the_end_no_definitions_are_held() {
+        let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+        let mut events = Logs::open([log]).unwrap().events();
+        let run = events.next().map(|event| Rc::downgrade(&event.run)).unwrap();
+        assert!(run.upgrade().is_some());
+        assert!(events.by_ref().count() > 0);
+        assert!(run.upgrade().is_none());
+        assert!(events.next().is_none());
+    }
+}
