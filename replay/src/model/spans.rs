@@ -3,7 +3,7 @@
 //! A log of scanning has some chain every few events, and each lives for a moment. Giving its memory back and asking for
 //! it anew took a tenth of the time of reading, with musl's allocator a quarter. So ended chains leave some of it for those
 //! that follow: at most 15 MB for each thread that reads, and no more than was held at a time. Room grows with the chain,
-//! since a flood of puts holds tens of thousands of two spans.
+//! since a flood of puts holds tens of thousands of two spans, and links that feed themselves as many of three.
 
 use super::chain::Span;
 use std::cell::RefCell;
@@ -15,14 +15,16 @@ const KEPT: usize = 1024;
 const KEPT_SEVERAL: usize = 4096;
 /// Room of the larger ones: most chains have fewer spans. Larger vectors are not kept.
 const TWO: usize = 2;
+const THREE: usize = 3;
 const SEVERAL: usize = 4;
 const MOST: usize = 16;
 
-/// Vectors with room for one span, for two, and for several.
+/// Vectors with room for one span, for two, for three, and for several.
 #[derive(Default)]
 struct Pool {
     single: Vec<Vec<Span>>,
     two: Vec<Vec<Span>>,
+    three: Vec<Vec<Span>>,
     several: Vec<Vec<Span>>,
 }
 
@@ -31,7 +33,8 @@ impl Pool {
     fn of(&mut self, room: usize) -> &mut Vec<Vec<Span>> {
         match room {
             ..TWO => &mut self.single,
-            TWO..SEVERAL => &mut self.two,
+            TWO => &mut self.two,
+            THREE => &mut self.three,
             _ => &mut self.several,
         }
     }
@@ -68,7 +71,7 @@ impl Spans {
     /// Adds a span.
     pub fn push(&mut self, span: Span) {
         if self.0.len() == self.0.capacity() && self.0.capacity() < SEVERAL {
-            let room = if self.0.capacity() < TWO { TWO } else { SEVERAL };
+            let room = (self.0.capacity() + 1).max(TWO);
             let kept = POOL.try_with(|pool| pool.borrow_mut().of(room).pop()).ok().flatten();
             let mut larger = kept.unwrap_or_else(|| Vec::with_capacity(room));
             larger.append(&mut self.0);
@@ -137,5 +140,29 @@ impl<'a> IntoIterator for &'a mut Spans {
 impl FromIterator<Span> for Spans {
     fn from_iter<I: IntoIterator<Item = Span>>(spans: I) -> Self {
         Spans(spans.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::chain::{LinkSpan, SpanKind};
+    use iocrec_log::event::Value;
+
+    fn span() -> Span {
+        let link =
+            LinkSpan { record: None, pv: "".into(), value: Value::Unknown, resolved: true, target: None };
+        Span { parent: None, thread: None, start: 0, end: 0, kind: SpanKind::Link(Box::new(link)) }
+    }
+
+    /// Tens of thousands of them are held at a time.
+    #[test]
+    fn small_chains_have_no_room_to_spare() {
+        // the second time in memory that is used again
+        for count in (1..=SEVERAL).chain(1..=SEVERAL) {
+            let mut spans = Spans::of(span());
+            (1..count).for_each(|_| spans.push(span()));
+            assert_eq!((spans.len(), spans.0.capacity()), (count, count));
+        }
     }
 }
