@@ -1,6 +1,6 @@
 //! Measures the speed and memory of reading a log, on one thread and on all threads.
 //!
-//!     cargo run --release -p iocrec-log --example reading [MEGABYTES [scanning|mixture|losses|flood|crowd]]
+//!     cargo run --release -p iocrec-log --example reading [MEGABYTES [scanning|mixture|losses|flood|crowd|loops]]
 //!
 //! Writes a log of that size (1,000 MB by default) into a temporary directory. Prints Markdown, with the peak memory of
 //! each stage. benches/reading measures iocreplay with such a log.
@@ -42,7 +42,7 @@ fn row(what: &str, events: u64, megabytes: u64, begun: Instant) {
 fn main() -> Result<(), Box<dyn Error>> {
     let megabytes: u64 = std::env::args().nth(1).map_or(Ok(1000), |number| number.parse())?;
     let load = std::env::args().nth(2).map_or(Some(Load::Mixture), |name| Load::named(&name));
-    let load = load.ok_or("a load is scanning, mixture, losses, flood or crowd")?;
+    let load = load.ok_or("a load is scanning, mixture, losses, flood, crowd or loops")?;
     let directory = tempfile::tempdir()?;
     let begun = Instant::now();
     let events = load::write(directory.path(), megabytes * 1_000_000, load)?;

@@ -1,15 +1,17 @@
 //! Synthetic logs, shaped like those of real IOCs, for the examples that measure reading.
 //!
-//! There are five loads. [`Load::Scanning`]: a thousand records scanned ten times a second in chains of four, some of
+//! There are six loads. [`Load::Scanning`]: a thousand records scanned ten times a second in chains of four, some of
 //! them in alarm now and then, and a client that puts every three seconds. [`Load::Mixture`]: two scan threads with a
 //! thousand records each, half of them noisy, in chains of four, and a client that puts. [`Load::Losses`]: two clients
 //! that put as fast as they can while a recorder that gets no CPU loses nine tenths of the hits, so that most messages
 //! wait for hits that never come. [`Load::Flood`] and [`Load::Crowd`]: very many puts to very many PVs (see [`crowd`]);
-//! they end by themselves, whatever size is asked for.
+//! [`Load::Loops`]: records that feed themselves (see [`loops`]). These three end by themselves, whatever size is asked for.
 
 pub mod crowd;
+pub mod loops;
 
 use crowd::Crowd;
+use loops::Loops;
 use iocrec_log::event::{
     Address, CaAnswer, CaPut, CallSite, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host,
     Ioc, Linkage, Loss, LossSource, Origin, Process, Put, PutKind, Record, ServerThread, Thread, Tier,
@@ -23,6 +25,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 const SECOND: u64 = 1_000_000_000;
+/// Monotonic time at which the puts of a crowd, or of loops, begin: after the definitions.
+const BEGUN_AFTER: u64 = 2 * SECOND;
 /// Wall-clock time of the first event: in February 2026.
 const BEGUN: i64 = 1_770_000_000 * SECOND as i64;
 /// Number of records per scan thread.
@@ -52,6 +56,8 @@ pub enum Load {
     Flood,
     /// Puts to 100,000 PVs on 2,000 circuits.
     Crowd,
+    /// Records that feed themselves through CA links.
+    Loops,
 }
 
 impl Load {
@@ -63,6 +69,7 @@ impl Load {
             "losses" => Some(Load::Losses),
             "flood" => Some(Load::Flood),
             "crowd" => Some(Load::Crowd),
+            "loops" => Some(Load::Loops),
             _ => None,
         }
     }
@@ -276,6 +283,7 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
     match load {
         Load::Flood => return write_crowd(directory, crowd::FLOOD),
         Load::Crowd => return write_crowd(directory, crowd::CROWD),
+        Load::Loops => return write_loops(directory, loops::LOOPS),
         Load::Scanning | Load::Mixture | Load::Losses => {}
     }
     let options = Options { max_disk: 2 * bytes + (64 << 20), ..Options::default() };
@@ -293,7 +301,7 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
             Load::Scanning => scanning(&mut facts, turn, &mut noise),
             Load::Mixture => mixture(&mut facts, turn, &mut noise),
             Load::Losses => losses(&mut facts, turn, begun),
-            Load::Flood | Load::Crowd => {}
+            Load::Flood | Load::Crowd | Load::Loops => {}
         }
         for fact in facts.drain(..) {
             time += 800 + noise.next() % 1000;
@@ -313,14 +321,28 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
 
 /// Writes the log of a crowd.
 pub fn write_crowd(directory: &Path, crowd: Crowd) -> Result<u64, Box<dyn Error>> {
+    write_all(directory, crowd.definitions(), crowd.puts(BEGUN_AFTER))
+}
+
+/// Writes the log of loops.
+pub fn write_loops(directory: &Path, loops: Loops) -> Result<u64, Box<dyn Error>> {
+    write_all(directory, loops.definitions(), loops.puts())
+}
+
+/// Writes these definitions, and what happens after them.
+fn write_all(
+    directory: &Path,
+    definitions: Vec<Fact>,
+    happens: impl Iterator<Item = Event>,
+) -> Result<u64, Box<dyn Error>> {
     let options = Options { max_disk: 1 << 30, ..Options::default() };
     let wall = Rc::new(Cell::new(BEGUN));
     let clocked = Clocked { storage: Directory::open(directory)?, wall: Rc::clone(&wall) };
     let mut writer = Writer::open(clocked, options, 1)?;
     let (mut events, mut ticked, mut last) = (0, SECOND, SECOND);
-    let facts = machine().into_iter().chain(sites()).chain(crowd.definitions());
+    let facts = machine().into_iter().chain(sites()).chain(definitions);
     let facts = facts.map(|fact| Event { time: SECOND, fact });
-    for event in facts.chain(crowd.puts(2 * SECOND)) {
+    for event in facts.chain(happens) {
         last = last.max(event.time);
         events += 1;
         writer.push(event);
