@@ -165,7 +165,7 @@ impl<'a> At<'a> {
             SpanKind::Link(of) => {
                 line.what = "ca_link";
                 line.record = of.record.map(|record| record_name(context, record));
-                line.pv = Some(of.pv.clone());
+                line.pv = Some(of.pv.to_string());
                 line.value = value::json(&of.value);
             }
         }
