@@ -3,8 +3,8 @@
 mod common;
 
 use common::{
-    ca_put, complete, definitions, happenings, overtaken, process, put, run, write_events, CLIENT, MS, SCAN,
-    SECOND, WALL,
+    ca_put, complete, definitions, happenings, overtaken, process, put, run, write_defined, write_events,
+    CLIENT, MS, SCAN, SECOND, WALL,
 };
 use iocrec_log::event::*;
 use iocreplay::model::value::same;
@@ -294,6 +294,56 @@ fn a_loss_counts_where_the_other_recorder_leaves_out_processing() {
     write_events(&beside, "box1", 8, events);
     let doubt = Some("may have changed since: 17 events lost: ring buffer full".to_owned());
     assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), doubt));
+}
+
+/// Writes a log of a recorder that was told to leave out T:CALC.
+fn write_without_calc(directory: &Path, events: Vec<(u64, Fact)>) {
+    let is_left_out = |fact: &Fact| matches!(fact, Fact::Record(record) if record.name == "T:CALC");
+    let definitions = definitions("box1").into_iter().filter(|fact| !is_left_out(fact)).collect();
+    write_defined(directory, definitions, 8, events, 0);
+}
+
+/// A recorder beside the first that was told to record some records only has seen nothing of what the first one lost of
+/// others.
+#[test]
+fn a_loss_counts_for_records_that_the_other_recorder_leaves_out() {
+    let place = tempfile::tempdir().unwrap();
+    let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(39 * SECOND, 1, 5.0).into_iter().chain(processed(40 * SECOND, 2, 3.0)));
+    events.push((42 * SECOND, Fact::Loss(Loss { source, count: 17, since: 41 * SECOND, cause })));
+    events.extend(processed(55 * SECOND, 2, 4.0));
+    events.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(&place.path().join("first"), "box1", 7, events);
+    let later = vec![attached(30 * SECOND, SECOND, ""), (70 * SECOND, Fact::Mark("end".into()))];
+    write_without_calc(&place.path().join("other"), later);
+    let doubt = Some("may have changed since: 17 events lost: ring buffer full".to_owned());
+    assert_eq!(at(place.path(), "T:SP", 50 * SECOND), (Value::Double(5.0), None), "the other one saw it");
+    assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), doubt));
+    assert_eq!(at(place.path(), "T:CALC", 60 * SECOND), (Value::Double(4.0), None), "seen since");
+}
+
+/// Of two recorders one ends. The other one sees on what it records, and the IOC was recorded all along when a third one
+/// comes.
+#[test]
+fn another_recorder_goes_on_when_one_ends() {
+    let place = tempfile::tempdir().unwrap();
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(10 * SECOND, 1, 5.0).into_iter().chain(processed(11 * SECOND, 2, 3.0)));
+    events.push((20 * SECOND, Fact::Mark("end".into())));
+    write_events(&place.path().join("first"), "box1", 7, events);
+    let beside = vec![attached(5 * SECOND, SECOND, ""), (70 * SECOND, Fact::Mark("end".into()))];
+    write_without_calc(&place.path().join("other"), beside);
+    let third = vec![attached(60 * SECOND, SECOND, ""), (70 * SECOND, Fact::Mark("end".into()))];
+    write_events(&place.path().join("third"), "box1", 9, third);
+    let doubt = Some("may have changed since: the recorder's run ended, or the log of it".to_owned());
+    for time in [50, 65] {
+        assert_eq!(at(place.path(), "T:SP", time * SECOND), (Value::Double(5.0), None), "{time}");
+        assert_eq!(at(place.path(), "T:CALC", time * SECOND), (Value::Double(3.0), doubt.clone()), "{time}");
+    }
+    assert!(at(place.path(), "T:SP", 80 * SECOND).1.is_some(), "the others have ended, too");
+    let (code, out, err) = run(place.path(), &["values", "T:SP", ".", "--utc"]);
+    assert!(code == 0 && !out.contains("not recorded"), "{out}{err}");
 }
 
 #[test]

@@ -267,6 +267,11 @@ impl Context {
         self.in_force.records.iter()
     }
 
+    /// Number of records, in all IOCs.
+    pub fn record_count(&self) -> usize {
+        self.in_force.records.len()
+    }
+
     /// The record that has this alias in an IOC. Searches all aliases, of which there are few.
     pub fn by_alias(&self, ioc: IocId, name: &str) -> Option<RecordRef<'_>> {
         let aliases = self.in_force.aliases.iter();

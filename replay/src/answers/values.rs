@@ -24,7 +24,7 @@ use crate::pattern::Pattern;
 use crate::recent::NOTED;
 use crate::shown_names::may_follow;
 use iocrec_log::context::Context;
-use iocrec_log::event::{IocId, RecordId, Value};
+use iocrec_log::event::{Ioc, IocId, RecordId, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -186,6 +186,8 @@ pub struct History<'a> {
     left: HashMap<Rc<IocProcess>, Moment>,
     /// IOCs recorded in each run.
     recorded: HashMap<usize, Vec<Rc<IocProcess>>>,
+    /// The runs that are attached to each process and record its processing.
+    attached: HashMap<Rc<IocProcess>, Vec<usize>>,
     /// Is shown each chain.
     tap: Option<Tap<'a>>,
 }
@@ -206,6 +208,7 @@ impl<'a> History<'a> {
             names: Names::default(),
             left: HashMap::new(),
             recorded: HashMap::new(),
+            attached: HashMap::new(),
             tap: None,
         }
     }
@@ -327,7 +330,7 @@ impl<'a> History<'a> {
                 for process in self.recorded.remove(&number).unwrap_or_default() {
                     let unseen = unseen(Kind::RunEnd, time, Some(Rc::clone(&process)));
                     self.unseen(Unseen { open: true, ..unseen }, &run);
-                    self.left.insert(process, time);
+                    self.is_left(process, number, time);
                 }
             }
             What::Missing { since } => self.unseen(unseen(Kind::Missing, since, None), &run),
@@ -347,6 +350,13 @@ impl<'a> History<'a> {
             What::Attached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
                 self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process), run: number });
+                let records = !run.context().ioc(ioc).is_some_and(Ioc::leaves_out_processing);
+                if records && self.attached.len() < MAX_FIELDS {
+                    let runs = self.attached.entry(Rc::clone(&process)).or_default();
+                    if !runs.contains(&number) {
+                        runs.push(number);
+                    }
+                }
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
                 let cause = match left {
@@ -367,7 +377,9 @@ impl<'a> History<'a> {
                     if let Some(recorded) = self.recorded.get_mut(&number) {
                         recorded.retain(|other| *other != process);
                     }
-                    self.left.insert(Rc::clone(&process), since);
+                    self.is_left(Rc::clone(&process), number, since);
+                } else {
+                    self.detaches(&process, number);
                 }
                 let unseen = unseen(kind, since, Some(process));
                 self.unseen(Unseen { open: true, cause, ..unseen }, &run);
@@ -378,10 +390,29 @@ impl<'a> History<'a> {
                     recorded.retain(|other| *other != process);
                 }
                 self.left.remove(&process);
+                self.attached.remove(&process);
                 let unseen = unseen(Kind::Ended, time, Some(process));
                 self.unseen(Unseen { open: true, cause: how, ..unseen }, &run);
             }
         }
+    }
+
+    /// A run records a process no more. Unless another one is attached to it, nobody does.
+    fn is_left(&mut self, process: Rc<IocProcess>, run: usize, time: Moment) {
+        if !self.detaches(&process, run) {
+            self.left.insert(process, time);
+        }
+    }
+
+    /// A run is attached to a process no more. Whether another one is.
+    fn detaches(&mut self, process: &Rc<IocProcess>, run: usize) -> bool {
+        let Some(runs) = self.attached.get_mut(process) else { return false };
+        runs.retain(|other| *other != run);
+        let goes_on = !runs.is_empty();
+        if !goes_on {
+            self.attached.remove(process);
+        }
+        goes_on
     }
 
     /// Notes the end of processes that this one, which has the same name and host, must have followed unseen: it was

@@ -270,12 +270,23 @@ pub fn write_events(directory: &Path, host: &str, run: u128, happenings: Vec<(u6
 
 /// The same on a machine that began in 1970 and whose clock was set at a monotonic time.
 pub fn write_set(directory: &Path, host: &str, run: u128, happenings: Vec<(u64, Fact)>, set: u64) {
+    write_defined(directory, definitions(host), run, happenings, set);
+}
+
+/// The same of a log that begins with these definitions.
+pub fn write_defined(
+    directory: &Path,
+    definitions: Vec<Fact>,
+    run: u128,
+    happenings: Vec<(u64, Fact)>,
+    set: u64,
+) {
     let shown = |time: u64| if time < set { time as i64 } else { WALL + time as i64 };
     let options = Options { segment: Some(64 << 10), ..Options::default() };
     let wall = Rc::new(Cell::new(shown(0)));
     let clocked = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
     let mut writer = Writer::open(clocked, options, run).unwrap();
-    for fact in definitions(host) {
+    for fact in definitions {
         let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: shown(0) }) } else { fact };
         writer.push(Event { time: 0, fact });
     }

@@ -33,7 +33,8 @@ use crate::model::unseen::{Kind, Unseen};
 use crate::model::value::agree;
 use crate::shown_names::{with_pid, without_pid};
 use epics::alarm::{DISABLE, UDF};
-use iocrec_log::event::{Ioc, IocId, Properties, Tier, Value};
+use iocrec_log::event::{Ioc, IocId, Properties, RecordId, Tier, Value, NO_PUTS};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -121,12 +122,13 @@ struct Doubt {
 }
 
 /// A run that records a process.
+#[derive(Clone)]
 struct Recorder {
     run: Rc<Run>,
     /// The number of the process there.
     ioc: IocId,
-    /// Since when it is attached and records processing, a place in the order of time: it saw nothing of what others lost
-    /// before.
+    /// Since when it is attached and records processing and puts, a place in the order of time: it saw nothing of what others
+    /// lost before.
     attached: Option<i64>,
 }
 
@@ -138,6 +140,58 @@ impl Recorder {
     /// Whether it was told not to record processing.
     fn leaves_out_processing(&self) -> bool {
         self.run.context().ioc(self.ioc).is_some_and(Ioc::leaves_out_processing)
+    }
+
+    /// Whether it was told not to record processing, or puts.
+    fn leaves_out(&self) -> bool {
+        let leaves_out_puts = |ioc: &Ioc| ioc.not_probed.iter().any(|line| line == NO_PUTS);
+        self.leaves_out_processing() || self.run.context().ioc(self.ioc).is_some_and(leaves_out_puts)
+    }
+}
+
+/// What one recorder of a process did not see, and another did: of the records that it records.
+struct SeenBeside {
+    by: Recorder,
+    doubt: Doubt,
+}
+
+/// The records that recorders record: with `--only` and `--exclude` not all that a process has. Looked up once for each
+/// that has come to its log, not for each value.
+#[derive(Default)]
+struct Recorded(HashMap<(usize, IocId), RecordedBy>);
+
+/// The records that one recorder records.
+struct RecordedBy {
+    /// Held, so that no other has its number.
+    _run: Rc<Run>,
+    /// The records that its log named when that was looked up.
+    count: usize,
+    last: Option<RecordId>,
+    names: HashSet<Box<str>>,
+}
+
+impl Recorded {
+    /// Whether this recorder records that record, as far as its log has come.
+    fn has(&mut self, by: &Recorder, record: &str) -> bool {
+        let context = by.run.context();
+        let count = context.record_count();
+        let known = self.0.entry((address(&by.run), by.ioc)).or_insert_with(|| RecordedBy {
+            _run: Rc::clone(&by.run),
+            count: 0,
+            last: None,
+            names: HashSet::new(),
+        });
+        if known.count != count {
+            let last = known.last;
+            for new in context.records().filter(|record| last.is_none_or(|last| record.id > last)) {
+                known.last = Some(new.id);
+                if new.ioc == by.ioc {
+                    known.names.insert(new.name.into());
+                }
+            }
+            known.count = count;
+        }
+        known.names.contains(record)
     }
 }
 
@@ -155,6 +209,8 @@ struct Process {
     /// When it was first known to run, and by when it had ended: places in the order of time.
     lived: (Option<i64>, Option<i64>),
     doubt: Option<Doubt>,
+    /// What one of its recorders did not see and another did: records that this one leaves out are in doubt.
+    seen_beside: Vec<SeenBeside>,
     /// Whether processing is recorded, as far as the log says so.
     attached: bool,
 }
@@ -187,24 +243,64 @@ impl Process {
             }
         }
         if let Some(of) = self.of.as_mut().filter(|of| of.is(run)) {
-            of.attached = Some(time).filter(|_| !of.leaves_out_processing());
+            of.attached = Some(time).filter(|_| !of.leaves_out());
         }
         self.attached = true;
     }
 
-    /// A run is attached to it no more.
-    fn is_detached(&mut self, run: usize) {
+    /// A run is attached to it no more. If another one is, that one counts from then on.
+    fn is_detached(&mut self, run: usize, runs: &HashMap<usize, Doubt>) {
         let recorders = self.of.iter_mut().chain(&mut self.beside);
         recorders.filter(|recorder| recorder.is(run)).for_each(|recorder| recorder.attached = None);
+        if self.of.as_ref().is_some_and(|of| of.is(run)) {
+            if let Some(place) = self.beside.iter().rposition(|other| other.attached.is_some()) {
+                let other = self.beside.swap_remove(place);
+                if let Some(former) = self.of.replace(other) {
+                    self.goes_on(former, runs);
+                }
+            }
+        }
+        self.attached &= self.is_attached_to();
     }
 
-    /// A run beside the one that counts has lost something from `since` on, all of which went unseen until that one was
-    /// attached.
-    fn is_lost_beside(&mut self, run: usize, since: i64, doubt: &Doubt) {
-        let attached = self.of.as_ref().and_then(|of| of.attached).unwrap_or(i64::MAX);
-        if since < attached && self.beside.iter().any(|other| other.is(run)) {
+    /// Whether a run is attached to it that records processing and puts.
+    fn is_attached_to(&self) -> bool {
+        self.of.iter().chain(&self.beside).any(|recorder| recorder.attached.is_some())
+    }
+
+    /// A run has seen nothing from `since` on, or not all. The one that counts has, if that is another one: from when it was
+    /// attached, and of the records that it records.
+    fn is_unseen_by(&mut self, run: usize, since: i64, doubt: Doubt) {
+        let by = match &self.of {
+            _ if self.is_left => None,
+            Some(of) if !of.is(run) => Some(of),
+            _ => {
+                let saw = |other: &&Recorder| other.attached.is_some_and(|attached| attached <= since);
+                self.beside.iter().rev().filter(|other| !other.is(run)).find(saw)
+            }
+        };
+        let attached = by.and_then(|by| by.attached).unwrap_or(i64::MAX);
+        if since < attached {
             let until = doubt.until.min(attached);
             worse(&mut self.doubt, Doubt { until, ..doubt.clone() });
+        }
+        let Some(by) = by.filter(|_| doubt.until > attached) else { return };
+        let known = self.seen_beside.iter_mut().find(|known| known.by.is(address(&by.run)));
+        if let Some(known) = known {
+            if known.doubt.until <= doubt.until {
+                known.doubt = doubt;
+            }
+        } else if self.seen_beside.len() < MAX_BESIDE {
+            self.seen_beside.push(SeenBeside { by: by.clone(), doubt });
+        } else {
+            worse(&mut self.doubt, doubt);
+        }
+    }
+
+    /// The same of a loss in a run, if that goes on beside the one that counts.
+    fn is_lost_beside(&mut self, run: usize, since: i64, doubt: &Doubt) {
+        if self.beside.iter().any(|other| other.is(run)) {
+            self.is_unseen_by(run, since, doubt.clone());
         }
     }
 
@@ -212,11 +308,13 @@ impl Process {
     fn is_left_by(&mut self, run: usize) {
         self.beside.retain(|other| !other.is(run));
         if self.of.as_ref().is_some_and(|of| of.is(run)) {
-            match self.beside.pop() {
-                Some(other) => self.of = Some(other),
+            let attached = self.beside.iter().rposition(|other| other.attached.is_some());
+            match attached.or(self.beside.len().checked_sub(1)) {
+                Some(place) => self.of = Some(self.beside.remove(place)),
                 None => self.is_left = true,
             }
         }
+        self.attached &= !self.is_left && self.is_attached_to();
     }
 
     /// Why a value may change without a trace at any time: nothing of the process is recorded but packets and readings.
@@ -255,6 +353,7 @@ pub struct State {
     /// Records that have begun to process and were not seen to complete.
     unfinished: Keyed<Place, Doubt>,
     set_by_processing: SetByProcessing,
+    recorded: RefCell<Recorded>,
     chains_left_out: u64,
     full: bool,
 }
@@ -273,6 +372,7 @@ impl State {
             roots: Keyed::default(),
             unfinished: Keyed::default(),
             set_by_processing: SetByProcessing::default(),
+            recorded: RefCell::default(),
             chains_left_out: 0,
             full: false,
         }
@@ -536,10 +636,9 @@ impl State {
                 if unseen.kind == Kind::RunEnd && over <= limit {
                     of.is_left_by(unseen.run);
                 } else if unseen.open && over <= limit {
-                    of.is_detached(unseen.run);
+                    of.is_detached(unseen.run, &self.runs);
                 }
-                of.attached &= !(unseen.open && over <= limit);
-                worse(&mut of.doubt, doubt);
+                of.is_unseen_by(unseen.run, since, doubt);
             }
             (_, None, _) => {
                 for of in self.processes.values_mut() {
@@ -561,9 +660,13 @@ impl State {
         let left = (!self.left_out.is_empty()).then(|| self.left_out_with(&place())).flatten();
         let may_be_unfinished = &**field == "VAL" && !self.unfinished.is_empty();
         let unfinished = may_be_unfinished.then(|| self.unfinished.get(&place())).flatten();
+        let beside = of.into_iter().flat_map(|of| &of.seen_beside);
+        let beside = beside.filter(|beside| beside.doubt.until > seen.even);
+        let beside = beside.filter(|beside| !self.recorded.borrow_mut().has(&beside.by, record));
         [of.and_then(|of| of.doubt.as_ref()), of_run, left, unfinished]
             .into_iter()
             .flatten()
+            .chain(beside.map(|beside| &beside.doubt))
             .filter(|doubt| doubt.until > seen.even)
             .max_by_key(|doubt| doubt.until)
     }
