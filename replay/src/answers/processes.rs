@@ -83,7 +83,7 @@ impl Process {
         self.runs.iter().any(|run| run.packets) && self.runs.iter().filter(is_in_time).all(|run| run.packets)
     }
 
-    /// The parts of a time in which packets alone were recorded of it.
+    /// The parts of a time in which packets alone were recorded of it, in order; each once, however many recorders had packets.
     pub fn by_packets(&self, from: i64, to: i64) -> Vec<(i64, i64)> {
         let mut probed: Vec<&RecordedBy> = self.runs.iter().filter(|run| !run.packets).collect();
         probed.sort_by_key(|run| run.from);
@@ -100,6 +100,14 @@ impl Process {
                 parts.push((at, end));
             }
         }
+        parts.sort_unstable();
+        parts.dedup_by(|later, earlier| {
+            let overlaps = later.0 <= earlier.1;
+            if overlaps {
+                earlier.1 = earlier.1.max(later.1);
+            }
+            overlaps
+        });
         parts
     }
 }
@@ -340,4 +348,19 @@ fn identity(context: &Context, ioc: &Ioc) -> Identity {
     let host = context.host();
     let text = |text: Option<&String>| text.cloned().unwrap_or_default();
     (text(host.map(|host| &host.name)), text(host.map(|host| &host.boot_id)), ioc.pid, ioc.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two recorders that had packets alone ran beside each other, and for a while one with probes.
+    #[test]
+    fn what_two_recorders_had_by_packets_is_told_once() {
+        let run = |from, to, packets| RecordedBy { from, to, packets };
+        let runs = vec![run(10, 50, true), run(20, 60, true), run(30, 40, false), run(80, 90, true)];
+        let process = Process { runs, ..Process::default() };
+        assert_eq!(process.by_packets(0, 100), [(10, 30), (40, 60), (80, 90)]);
+        assert_eq!(process.by_packets(25, 45), [(25, 30), (40, 45)]);
+    }
 }
