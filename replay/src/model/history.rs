@@ -425,7 +425,8 @@ fn is_as_put(chain: &Chain, context: &Context, span: &Span, record: RecordId, va
     let is_root = span.parent == Some(0) && chain.spans.first().is_some_and(|root| root.parent.is_none());
     let asked = outcome::asked(context, put, field);
     // an array may have been asked for in another type than its elements have
-    is_value && is_root && (same(&asked, value) == Some(true) || outcome::holds(&asked, value, false))
+    let room = chain.run.room(record);
+    is_value && is_root && (same(&asked, value) == Some(true) || outcome::holds_all(&asked, value, room))
 }
 
 /// Whether the put made its record process to the end; if so, that shows the value. Not so where another put wrote to

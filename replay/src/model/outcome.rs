@@ -246,6 +246,19 @@ pub(super) fn holds(asked: &Value, found: &Value, link: bool) -> bool {
     }
 }
 
+/// The same, but of what was asked for less only where the field has no room for more: a record may have read a value that
+/// only begins like it. `room`: the most elements of an array, if known. Of what the log holds the beginning of, that tells.
+pub(super) fn holds_all(asked: &Value, found: &Value, room: Option<u32>) -> bool {
+    let is_full = match (&*text_of(asked), &*text_of(found)) {
+        (Value::Text(asked), Value::Text(found)) => {
+            asked.len() == found.len() || found.len() + 1 >= MAX_STRING_SIZE
+        }
+        (Value::Array(asked), Value::Array(found)) => asked.count == found.count || room == Some(found.count),
+        _ => true,
+    };
+    is_full && holds(asked, found, false)
+}
+
 /// A character array that holds text, as text; only for comparison.
 fn text_of(value: &Value) -> Cow<'_, Value> {
     match value {
@@ -459,6 +472,30 @@ mod tests {
         assert!(holds(&text("A:B"), &text("A:B NPP NMS"), true));
         assert!(holds(&text("A:B  MS PP "), &text("A:B PP MS"), true));
         assert!(!holds(&text("A:B CP"), &text("A:B NPP NMS"), true));
+    }
+
+    /// A record that reads its value, as from a device, may read one that begins like what was put to it.
+    #[test]
+    fn what_only_begins_alike_is_not_all_of_it() {
+        let longs = |numbers: &[i32]| {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            array(Dbf::Long, numbers.len() as u32, &bytes)
+        };
+        let (long, fits) = (text(&"x".repeat(60)), text(&"x".repeat(39)));
+        for (asked, found, room, expected) in [
+            (text("ON"), text("ON"), None, true),
+            (text("ON AT 5"), text("ON"), None, false),
+            (array(Dbf::Char, 8, b"ON AT 5\0"), text("ON"), None, false),
+            (long, fits, None, true),
+            (longs(&[1, 2, 3]), longs(&[1, 2, 3]), None, true),
+            (longs(&[1, 2, 3]), longs(&[1, 2]), Some(2), true),
+            (longs(&[1, 2, 3]), longs(&[1, 2]), Some(3), false),
+            (longs(&[1, 2, 3]), longs(&[1, 2]), None, false),
+            (longs(&[1, 2, 3]), longs(&[1, 5]), Some(2), false),
+            (Value::Double(4.5), text("4.500000"), None, true),
+        ] {
+            assert_eq!(holds_all(&asked, &found, room), expected, "{asked:?} {found:?}");
+        }
     }
 
     #[test]
