@@ -86,7 +86,11 @@ fn span_names(glob: &Pattern, context: &Context, span: &Span) -> bool {
         SpanKind::Put(put) => {
             let channel = put.packet.as_ref().and_then(|packet| context.channel(packet.channel));
             let named = channel.map(|channel| channel.pv.as_str()).filter(|pv| !pv.is_empty());
-            let by_name = named.is_some_and(|pv| glob.matches(pv) || glob.matches(Pv::new(pv).record));
+            // a group's name may look like that of a record's field
+            let pva = put.packet.as_ref().and_then(|packet| packet.pva.as_ref());
+            let is_record = put.record.is_some() || pva.is_none_or(|pva| pva.names_record);
+            let by_name =
+                named.is_some_and(|pv| glob.matches(pv) || is_record && glob.matches(Pv::new(pv).record));
             by_name
                 || put.record.is_some_and(|record| {
                     names(glob, &record_name(context, record), field_name(context, put.field))

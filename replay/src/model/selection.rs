@@ -14,8 +14,9 @@
 //! For the puts to some records, threads that can carry out puts are selected all the same, since whose a message is shows
 //! in what all of them did; but of the others only those that process one of these records, or one that was put to in the
 //! same thread, unless that serves Channel Access: a put to a group of PVAccess shows all of its members. A client may name
-//! a record by an alias, and a group has a name of its own: where a client's channel has a name that is asked for and that
-//! is not known to be a record's or an alias in the IOC that serves it, the selection is that for all puts.
+//! a record by an alias, and a group has a name of its own, which may look like a record's field: where a client's channel
+//! has a name that is asked for and that is not known to be a record's or an alias in the IOC that serves it, or over PVAccess
+//! names a field that no record there has, the selection is that for all puts.
 //!
 //! For a record, all threads are selected that touched it, those that touched a record that one of these touched, and so
 //! on: no chain leads from one of the others into them, as long as none of them carries out requests of other threads. Of
@@ -40,6 +41,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MAX_RECORDS: usize = 1_000_000;
 /// Threads; likewise.
 const MAX_THREADS: usize = 100_000;
+/// Fields whose names are remembered; likewise.
+const MAX_FIELDS: usize = 100_000;
 /// Records that are looked for in each block's list; with more, a block is unpacked.
 const MAX_SOUGHT: usize = 10_000;
 
@@ -202,9 +205,13 @@ struct Purposes {
     aliased: HashSet<RecordId>,
     /// The IOCs in which a name that is asked for is known to be a record's or an alias.
     known: HashSet<(IocId, String)>,
-    /// Circuits with channels of such names, and the IOCs that serve them, as far as they were known at some time.
-    channels: HashMap<CircuitId, HashSet<String>>,
+    /// Circuits with channels of such names, each with its field, and the IOCs that serve them, as far as they were known at
+    /// some time.
+    channels: HashMap<CircuitId, HashSet<(String, String)>>,
     servers: HashMap<CircuitId, HashSet<IocId>>,
+    /// Circuits of PVAccess, and the fields of IOCs' records: a group may be called like a field that no record has.
+    pva: HashSet<CircuitId>,
+    fields: HashSet<(IocId, String)>,
     /// Call sites with which scans begin, and those that were something else at some time.
     begins: HashSet<u32>,
     others: HashSet<u32>,
@@ -236,9 +243,14 @@ impl Purposes {
             }
             Fact::Channel(channel) => {
                 if let Some(name) = self.asked(&channel.pv) {
-                    self.channels.entry(channel.circuit).or_default().insert(name);
+                    let field = Pv::new(&channel.pv).field.to_owned();
+                    self.channels.entry(channel.circuit).or_default().insert((name, field));
                     self.place(channel.circuit);
                 }
+            }
+            Fact::PvaCircuit(circuit) => _ = self.pva.insert(circuit.circuit),
+            Fact::Field(field) if self.fields.len() < MAX_FIELDS => {
+                self.fields.insert((field.ioc, field.name.clone()));
             }
             Fact::CircuitEnds(of) if self.channels.contains_key(&of.circuit) => self.place(of.circuit),
             Fact::ServerThread(server) => _ = self.served.insert(server.thread),
@@ -273,8 +285,15 @@ impl Purposes {
     fn put_to(&mut self) -> Option<HashSet<RecordId>> {
         let circuits: Vec<CircuitId> = self.channels.keys().copied().collect();
         circuits.into_iter().for_each(|circuit| self.place(circuit));
-        let is_known = |(circuit, names): (&CircuitId, &HashSet<String>)| {
-            let has = |ioc: &IocId| names.iter().all(|name| self.known.contains(&(*ioc, name.clone())));
+        let is_known = |(circuit, names): (&CircuitId, &HashSet<(String, String)>)| {
+            let may_be_group = self.pva.contains(circuit);
+            let is_field = |ioc: IocId, field: &String| {
+                !may_be_group || field == "VAL" || self.fields.contains(&(ioc, field.clone()))
+            };
+            let is_of_record = |ioc: IocId, (name, field): &(String, String)| {
+                self.known.contains(&(ioc, name.clone())) && is_field(ioc, field)
+            };
+            let has = |ioc: &IocId| names.iter().all(|name| is_of_record(*ioc, name));
             self.servers.get(circuit).is_some_and(|iocs| iocs.iter().all(has))
         };
         let all_known = self.channels.iter().all(is_known);

@@ -4,6 +4,7 @@ use crate::story::{sketch, story, Story, CLIENT, FAR, MS, PVA, REMOTE, SECOND, S
 use iocrec_log::event::*;
 use iocreplay::model::order::Order;
 use iocreplay::model::putlog::PutLine;
+use iocreplay::Filter;
 use std::collections::VecDeque;
 
 const US: u64 = 1000;
@@ -531,6 +532,41 @@ fn what_is_put_to_another_server_of_the_process_is_no_group() {
     assert_eq!(found.len(), 2, "{found:#?}");
     assert!(found.iter().any(|line| line == "T:SP 1 -> 5 ok user91 both"), "{found:#?}");
     assert!(found.iter().any(|line| line.ends_with(" ok user90 packet")), "{found:#?}");
+}
+
+/// A group may be called like a field of a record, which the record does not have.
+#[test]
+fn a_group_beside_a_record_is_no_field_of_it() {
+    let asks = |story: &mut Story, bits: u8, numbers: &[f64]| {
+        let (options, value) = (PvaValue::default(), value(GROUP, bits, numbers));
+        let put = PvaPut { circuit: 90, channel: 190, ioid: 5, kind: PvaKind::Put, options, value };
+        story.push(SECOND, Fact::PvaPut(Box::new(put)));
+    };
+    let mut story = told();
+    opens(&story, 90, 5075, Some(1), "T:SP.GRP");
+    asks(&mut story, 6, &[5.0, 6.0]);
+    put(&mut story, SECOND + 100 * US, SP, 4.0, 5.0);
+    story.process(SECOND + 110 * US, PVA, -10, "", SP).complete(SECOND + 120 * US, PVA, -20, SP, 5.0);
+    put(&mut story, SECOND + 130 * US, STR, 5.0, 6.0);
+    story.answers(SECOND + 140 * US, 90, PvaKind::Put, 0, "");
+    let found = lines(&mut story);
+    let unknown = iocreplay::model::value::text(&Value::Unknown);
+    let expected =
+        format!("T:SP.GRP {unknown} -> {unknown} ok user90 both [T:SP 4 -> 5 ok ? probe, T:STR 5 -> ");
+    assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+    // of another group with such a name T:SP is no member
+    let mut story = told();
+    opens(&story, 90, 5075, Some(1), "T:SP.GRP");
+    asks(&mut story, 2, &[6.0]);
+    put(&mut story, SECOND + 130 * US, STR, 5.0, 6.0);
+    story.answers(SECOND + 140 * US, 90, PvaKind::Put, 0, "");
+    let puts = story.puts();
+    let selected = |pv: &str| {
+        let filter = Filter { pv: vec![pv.into()], ..Filter::default() };
+        puts.iter().any(|line| filter.put(line))
+    };
+    let of = ["T:SP", "T:STR", "T:SP.GRP"].map(selected);
+    assert_eq!(of, [false, true, true], "{:?}", puts.iter().map(short).collect::<Vec<_>>());
 }
 
 /// The server answers in another order than it was asked. A hit that may be any of several requests counts as the one that

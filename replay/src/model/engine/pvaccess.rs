@@ -167,7 +167,9 @@ impl Engine {
         let name = context.channel(put.channel).map_or("", |channel| channel.pv.as_str());
         let ioc = run::ioc_of_circuit(&context, put.circuit).map(|ioc| ioc.id);
         let was_unnamed = name.is_empty();
-        let names_record = !was_unnamed && self.pva.names.is_record(&context, time, ioc, name);
+        let is_of_record = !changed || has_fields_of_records(&sent);
+        let names_record =
+            !was_unnamed && is_of_record && self.pva.names.is_record(&context, time, ioc, name);
         drop(context);
         if !was_unnamed && !names_record {
             unsay(&mut sent);
@@ -402,6 +404,8 @@ impl Engine {
             let names_record = self.pva.names.is_record(&context, now, ioc, name);
             let Some(put) = self.chains.put_mut(message.at) else { continue };
             let Some(request) = put.packet.as_mut().and_then(|packet| packet.pva.as_mut()) else { continue };
+            let changed = matches!(request.kind, PvaKind::Put | PvaKind::PutGet);
+            let names_record = names_record && (!changed || has_fields_of_records(&request.sent));
             request.names_record = names_record;
             if !names_record && unsay(&mut request.sent) {
                 put.requested = Value::Unknown;
@@ -559,6 +563,16 @@ fn leave_out_other_servers(context: &Context, thread: ThreadId, found: &mut Vec<
     let named = found.iter().filter(|(.., fit)| *fit == Fit::Own);
     let ports: Vec<_> = named.map(|(.., circuit, _)| port(*circuit)).collect();
     found.retain(|(.., circuit, _)| ports.is_empty() || ports.contains(&port(*circuit)));
+}
+
+/// Whether what was sent has only fields that the values of records have: a group may be called like a record's field, and has
+/// its members.
+fn has_fields_of_records(sent: &Sent) -> bool {
+    let is_of_record = |(path, _): &(String, Value)| {
+        let first = path.split(['.', '[']).next().unwrap_or_default();
+        ["", "value", "alarm", "timeStamp", "display", "control", "valueAlarm", "descriptor"].contains(&first)
+    };
+    !sent.is_known || sent.fields.iter().all(is_of_record)
 }
 
 /// Takes back what a value of unknown type looked like: it was read as records have it, but its channel is none's.

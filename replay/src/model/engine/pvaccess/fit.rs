@@ -1,6 +1,6 @@
 //! Whether a hit is what a request asked for: by time, name and value.
 
-use super::{Hit, Target, Waiting};
+use super::{has_fields_of_records, Hit, Target, Waiting};
 use crate::model::chain::{PutSpan, SpanKind};
 use crate::model::numbered::Numbered;
 use crate::model::open_chains::OpenChains;
@@ -88,6 +88,11 @@ fn holds(bytes: &[u8], value: &Value) -> bool {
     }
 }
 
+/// Whether a request of this kind sends a value that is written.
+fn can_change(kind: PvaKind) -> bool {
+    matches!(kind, PvaKind::Put | PvaKind::PutGet)
+}
+
 /// The way in which a hit fits a request, if it does.
 pub(super) fn fits(
     chains: &OpenChains,
@@ -128,12 +133,13 @@ pub(super) fn fits(
     let pv = Pv::new(name);
     let is_named = context.record(record).is_some_and(|record| record.name == pv.record)
         || context.aliases(record).iter().any(|alias| **alias == *pv.record);
-    if is_named {
+    let same_field = run::field_name(context, field).is_none_or(|field| field == pv.field);
+    // a group that is called like a field of one of its members
+    let may_be_member = !pva.names_record && (requested.is_none() || !same_field);
+    let is_group = may_be_member && can_change(pva.kind) && !has_fields_of_records(&pva.sent);
+    if is_named && !is_group {
         let fits = match requested {
-            Some(given) => {
-                let same_field = run::field_name(context, field).is_none_or(|field| field == pv.field);
-                pva.kind != PvaKind::Process && same_field && has_value(request, given)
-            }
+            Some(given) => pva.kind != PvaKind::Process && same_field && has_value(request, given),
             None => pva.kind == PvaKind::Process,
         };
         return (fits && !refused).then_some(Fit::Own);
