@@ -321,6 +321,42 @@ fn what_is_fast_has_its_own_beginning() {
     assert!(first.contains(expected), "{first}");
 }
 
+/// What leads to an IOC that was asked for is told, and how fast it is, only of its own.
+#[test]
+fn what_is_fast_in_another_ioc_is_not_told_of_this_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut facts = [scan(SECOND, 0).to_vec(), fast(12, "L:B", 10 * SECOND, 500_000)].concat();
+    for n in 0..1000 {
+        let (time, value) = (10 * SECOND + n * 500_000, n as f64 + 1.0);
+        let link = CaLinkPut {
+            thread: 4,
+            sp: -150,
+            site: 0,
+            record: Some(12),
+            pv: "R:FAR".into(),
+            dbf: Dbf::Double,
+            count: 1,
+            value: iocrec_log::event::Value::Double(value),
+        };
+        facts.push((time + 500, Fact::from(link)));
+        facts.push((time + 50_000, common::ca_put(2, 2, false, n as u32, value)));
+        for (after, kind, sp) in [(60_000, PutKind::PutField, -1000), (61_000, PutKind::Put, -1200)] {
+            facts.push((time + after, common::put(kind, common::REMOTE, sp, 0, (4, 3), value - 1.0, value)));
+        }
+        facts.push((time + 62_000, common::process(common::REMOTE, -1200, 0, 4)));
+        facts.push((time + 63_000, common::complete(common::REMOTE, -1300, 4, value, 0)));
+    }
+    facts.sort_by_key(|(time, _)| *time);
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    for (ioc, is_its) in [("demo", true), ("second", false)] {
+        let (_, page, _) = run(directory.path(), &["report", "--utc", "--ioc", ioc, "log"]);
+        let of_page =
+            [text(&page, r#"class="verdict""#, "</p>"), text(&page, r#"class="moments""#, "</section>")]
+                .concat();
+        assert_eq!(of_page.contains("L:B"), is_its, "{ioc}: {of_page}");
+    }
+}
+
 /// Between two recorders an IOC may have ended, and something gone into alarm.
 #[test]
 fn the_verdict_claims_nothing_of_times_without_a_recorder() {

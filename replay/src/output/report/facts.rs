@@ -169,13 +169,14 @@ impl Facts {
         })
     }
 
-    /// The fastest record that CP links or events process, if one was fast between these times.
+    /// The fastest record of the IOCs that were asked for that CP links or events process, if one was fast between these times.
     pub fn fastest(&self, from: i64, to: i64) -> Option<Loop> {
         let fast = self.found.places.lately.iter().enumerate().filter_map(|(number, record)| {
             let peak = &record.peak;
             let fast = peak.fast.as_ref().filter(|_| peak.most >= FAST)?;
             let is = matches!(fast.trigger, "CP" | "event") && peak.at <= to && peak.at >= from;
-            is.then_some((peak.most, u32::try_from(number).unwrap_or(NONE), peak, fast))
+            let number = u32::try_from(number).unwrap_or(NONE);
+            (is && !self.is_of_another(number)).then_some((peak.most, number, peak, fast))
         });
         let (_, number, peak, fast) = fast.max_by_key(|(most, number, ..)| (*most, u32::MAX - number))?;
         let (closed, roots) = self.way(number);
