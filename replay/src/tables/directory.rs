@@ -8,7 +8,7 @@ use super::names::{file, parse};
 use super::places::{Place, Places, Segment};
 use super::refused::Refused;
 use super::schema::Of;
-use super::sheets::{check_links, Unwritten};
+use super::sheets::{check_links, create, Unwritten};
 use super::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -96,7 +96,7 @@ impl Directory {
                 if entries.next().is_some() {
                     return Err(Refused::Foreign(root.to_owned()));
                 }
-                replace(&path, &marker).map_err(unwritten(&path))?;
+                replace(&path, 0, &marker).map_err(unwritten(&path))?;
             }
             Err(error) => return Err(unwritten(&path)(error)),
         }
@@ -197,7 +197,7 @@ impl Directory {
         let notes = self.root.join(RUNS);
         let stored = check_links(&notes, 1)
             .and_then(|()| fs::create_dir_all(notes))
-            .and_then(|()| replace(&path, written));
+            .and_then(|()| replace(&path, 1, written));
         stored.map_err(|error| Unwritten { file: path, error })
     }
 }
@@ -207,13 +207,13 @@ fn note_of(root: &Path, run: &str) -> PathBuf {
     root.join(RUNS).join(format!("{run}.json"))
 }
 
-/// Writes a file of JSON in place of the one that is there.
-fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
+/// Writes a file of JSON in place of the one that is there, through no foreign link in place of the last so many directories.
+fn replace(path: &Path, last: usize, content: &impl Serialize) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let own = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     // what a run that was killed has left, or a link that somebody has put there
     let _ = fs::remove_file(&own);
-    let written = fs::File::create_new(&own)
+    let written = create(&own, last)
         .and_then(|mut file| file.write_all(&serde_json::to_vec(content)?))
         .and_then(|()| fs::rename(&own, path));
     written.inspect_err(|_| _ = fs::remove_file(&own))

@@ -172,6 +172,20 @@ pub(super) fn check_links(_: &Path, _: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Creates a file that is not there, with no foreign link in place of the last so many directories of its path. Another user may
+/// put one there after a look, so it is looked once more when the file is there, and before anything is written to it.
+pub(super) fn create(path: &Path, last: usize) -> io::Result<fs::File> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    match check_links(directory, last) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let _ = fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
 impl Sheet {
     fn begin(format: Format, table: &'static Table, to: PathBuf) -> Result<Sheet, Unwritten> {
         let unwritten = |error| Unwritten { file: to.clone(), error };
@@ -180,7 +194,7 @@ impl Sheet {
         fs::create_dir_all(directory).map_err(|error| Unwritten { file: directory.to_owned(), error })?;
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         let own = to.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&own).map_err(unwritten)?;
+        let file = create(&own, WITHIN).map_err(unwritten)?;
         let below = Appended::to(own.clone(), &file);
         match below.and_then(|below| Encoder::new(format, table, below)) {
             Ok(encoder) => Ok(Sheet { encoder, own, to, used: 0 }),
@@ -207,5 +221,29 @@ impl Drop for Sheet {
     fn drop(&mut self) {
         // Already renamed if all went well.
         let _ = fs::remove_file(&self.own);
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{lchown, symlink};
+
+    /// A link that came after the first look, just before the file was created.
+    #[test]
+    fn nothing_is_created_behind_a_link_that_came_late() {
+        let place = tempfile::tempdir().unwrap();
+        let [victim, link] = ["victim", "link"].map(|name| place.path().join(name));
+        fs::create_dir(&victim).unwrap();
+        symlink(&victim, &link).unwrap();
+        let file = link.join("host/2026-01-01.part");
+        fs::create_dir(link.join("host")).unwrap();
+        assert!(create(&file, WITHIN).is_ok(), "one's own link is followed");
+        fs::remove_file(&file).unwrap();
+        // only root may give a link away
+        if lchown(&link, Some(1234), None).is_ok() {
+            assert!(create(&file, WITHIN).is_err());
+            assert_eq!(fs::read_dir(victim.join("host")).unwrap().count(), 0);
+        }
     }
 }
