@@ -429,6 +429,13 @@ pub enum NoChange {
         /// The PV.
         pv: String,
     },
+    /// Nothing in the logs but a link names it.
+    Linked {
+        /// The PV.
+        pv: String,
+        /// The link.
+        link: String,
+    },
     /// The PV is not in the logs.
     Unknown {
         /// The PV.
@@ -479,6 +486,11 @@ impl fmt::Display for NoChange {
                 f,
                 "whether {pv} changed is not known: these logs hold no processing, as they were recorded without probes (the \
                  packet tier; iocreplay info says why), and no put to it as asked for"
+            ),
+            NoChange::Linked { pv, link } => write!(
+                f,
+                "whether {pv} changed is not known: a link names it ({link}), and no IOC in these logs has it; name the logs of \
+                 the IOC that has it as well"
             ),
             NoChange::Unknown { pv, suggestions } if suggestions.is_empty() => write!(
                 f,

@@ -608,3 +608,30 @@ fn links_are_found_in_whichever_segment() {
     }
     assert!(found.iter().all(|count| *count > 3), "{found:?}");
 }
+
+/// Records that the logs name in a link alone: an IOC of which there is no log may have them.
+#[test]
+fn what_a_link_alone_names_is_not_denied() {
+    let place = tempfile::tempdir().unwrap();
+    let mut all = begin();
+    let field = |id, name: &str, dbf| {
+        let (rtype, name) = ("calc".into(), name.into());
+        Fact::from(Field { id, ioc: 1, rtype, name, dbf, menu: None })
+    };
+    all.push((0, field(30, "OUT", Dbf::OutLink)));
+    all.extend(links(SECOND, SUM, &[(INPA, "X:READ.VAL NPP NMS"), (INPB, "5")]));
+    let output = OutputLink { field: 30, text: "X:WRITTEN CA NMS".into() };
+    all.push((2 * SECOND, Fact::OutputLinks(OutputLinks { record: SUM, links: vec![output] })));
+    let (pv, dbf, value) = ("X:PUT".into(), Dbf::Double, Value::Double(1.0));
+    let put = CaLinkPut { thread: SCAN, sp: -1500, site: 0, record: Some(1), pv, dbf, count: 1, value };
+    all.push((3 * SECOND, Fact::from(put)));
+    write_events(&place.path().join("log"), "box1", 7, all);
+    for (pv, link) in [("X:READ", "T:SUM.INPA"), ("X:WRITTEN", "T:SUM.OUT"), ("X:PUT", "T:SP")] {
+        let (code, out, err) = run(place.path(), &["why", pv, "log"]);
+        assert!(code == 1 && out.is_empty(), "{out}{err}");
+        let expected = format!("whether {pv} changed is not known: a link names it ({link}), and no IOC");
+        assert!(err.contains(&expected), "{err}");
+    }
+    let (_, _, err) = run(place.path(), &["why", "X:NOWHERE", "log"]);
+    assert!(err.contains("no record or PV 'X:NOWHERE'"), "{err}");
+}

@@ -5,7 +5,7 @@ use crate::logs::Logs;
 use crate::model::input_links::InputLinks;
 use crate::model::inputs::{text_of, Known, Search};
 use crate::model::links::is_cp;
-use crate::model::run::Run;
+use crate::model::run::{record_name, Run};
 use crate::reading::runs::course::Course;
 use crate::reading::runs::set::SetLater;
 use crate::reading::scan::{abouts, Blocks, Choose, Part, Scan, MARGIN};
@@ -100,6 +100,49 @@ pub fn all_inputs(logs: &Logs) -> (InputLinks, HashSet<String>) {
         }
     }
     (links, names)
+}
+
+/// A link that names this record, as `RECORD.FIELD`: one that leads to an IOC of which there is no log may be all that is known
+/// of a record. `None` if none does.
+pub fn linked_from(logs: &Logs, record: &str) -> Option<String> {
+    let choose = |about: &About| match about.classes {
+        Some(classes) if !(classes.readings() || classes.link_puts() || about.defines) => Choice::Pass,
+        _ => Choice::Only(Arc::new(|_| false)),
+    };
+    let is_it = |link: &str| Pv::new(link_target(link)).record == record;
+    for files in logs.runs() {
+        let mut scan = Scan::new(files, Blocks::All);
+        if logs.uses_index() {
+            scan.choose(Arc::new(choose));
+        }
+        let run = Run::new(None);
+        for part in scan {
+            let Part::Block(block) = part else { continue };
+            for event in &block.events {
+                run.apply(event.time, &event.fact);
+                let context = run.context();
+                let found = match &event.fact {
+                    Fact::FieldValue(held) => {
+                        let field = context.field(held.field).filter(|field| field.dbf.is_link());
+                        let names_it = || text_of(&held.value).is_some_and(|text| is_it(&text));
+                        field.filter(|_| names_it()).map(|field| (held.record, Some(field.id)))
+                    }
+                    Fact::OutputLinks(of) => {
+                        let link = of.links.iter().find(|link| is_it(&link.text));
+                        link.map(|link| (of.record, Some(link.field)))
+                    }
+                    Fact::CaLinkPut(put) => put.record.filter(|_| is_it(&put.pv)).map(|of| (of, None)),
+                    _ => None,
+                };
+                if let Some((of, field)) = found {
+                    let name = record_name(&context, of);
+                    let field = field.and_then(|field| context.field(field));
+                    return Some(field.map_or(name.clone(), |field| format!("{name}.{}", field.name)));
+                }
+            }
+        }
+    }
+    None
 }
 
 /// The sources of CP links; takes all links, too, if these are wanted.

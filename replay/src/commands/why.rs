@@ -6,7 +6,7 @@ use super::options::{
 };
 use crate::answers::aliases;
 use crate::answers::between::Between;
-use crate::answers::inputs::inputs;
+use crate::answers::inputs::{inputs, linked_from};
 use crate::answers::network::Network;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
@@ -554,6 +554,9 @@ impl Why {
         let names = suggest::names(logs);
         let record = Pv::new(&pv).record;
         if !names.contains(record) {
+            if let Some(link) = linked_from(logs, record) {
+                return NoChange::Linked { pv, link };
+            }
             let suggestions = suggest::nearest(&names, record);
             return NoChange::Unknown { pv, suggestions };
         }
