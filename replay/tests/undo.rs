@@ -268,6 +268,9 @@ fn what_changed_between_two_puts_is_said() {
         assert_eq!(code, 0, "{said}");
         assert!(script.contains("back one d a '' T:TWICE T:TWICE a"), "{log}: {script}");
         assert_eq!(script.contains("# it changed between these puts"), is_said, "{log}: {script}");
+        let rows = ["undo", "--since", "2026-01-01", log, "--utc", "--format", "jsonl"];
+        let (_, row, _) = run(here, &rows);
+        assert!(row.contains(&format!("\"changed_between\":{is_said}")), "{log}: {row}");
     }
 }
 

@@ -128,6 +128,8 @@ struct UndoLine<'a> {
     by: String,
     /// The last put of somebody else between earlier puts, which are not undone, and these.
     before: Option<String>,
+    /// Whether something else than these puts changed it between them, which is not put back.
+    changed_between: bool,
     doubt: Option<&'a str>,
 }
 
@@ -154,6 +156,7 @@ pub fn rows(out: &mut Out, plan: &Plan, shape: Shape, zone: &Zone) -> io::Result
             last: zone.format(undo.last().time, 9),
             by: who(&last),
             before: undo.before().map(|put| zone.format(put.time, 9)),
+            changed_between: undo.has_changed_between(),
             doubt: undo.doubt.as_deref(),
         };
         write_row(out, shape, number == 0, &line)?;
