@@ -534,6 +534,31 @@ fn what_is_put_to_another_server_of_the_process_is_no_group() {
     assert!(found.iter().any(|line| line.ends_with(" ok user90 packet")), "{found:#?}");
 }
 
+/// While code in the IOC's process serves a PV that is no record, and takes its time, members of a group are written with the
+/// value that was put to that PV.
+#[test]
+fn members_of_a_group_are_its_own_while_another_server_is_slow() {
+    let mut story = told();
+    opens(&story, 90, 8600, Some(1), "OWN:SLOW");
+    // a record that is put to shows which server has records
+    story.asks(SECOND / 2, 21, PvaKind::Put, value(DOUBLE, 2, &[4.0]));
+    put(&mut story, SECOND / 2 + 100 * US, SP, 1.0, 4.0);
+    story.answers(SECOND / 2 + 140 * US, 82, PvaKind::Put, 0, "");
+    asks_until(&mut story, SECOND, SECOND + 500 * MS, 90, 5.0);
+    let at = SECOND + 100 * MS;
+    story.asks(at, 13, PvaKind::Put, value(GROUP, 6, &[5.0, 6.0]));
+    put(&mut story, at + 100 * US, SP, 4.0, 5.0);
+    put(&mut story, at + 130 * US, STR, 5.0, 6.0);
+    story.answers(at + 140 * US, 81, PvaKind::Put, 0, "");
+    story.events.sort_by_key(|event| event.time);
+    let found = lines(&mut story);
+    let is_group = |line: &&String| line.starts_with("T:GROUP ");
+    let group = found.iter().find(is_group).unwrap_or_else(|| panic!("{found:#?}"));
+    assert!(group.contains("T:SP 4 -> 5 ok ? probe") && group.contains("T:STR 5 -> "), "{found:#?}");
+    assert!(found.iter().any(|line| line.ends_with(" ok user90 packet")), "{found:#?}");
+    assert_eq!(found.len(), 3, "{found:#?}");
+}
+
 /// A group may be called like a field of a record, which the record does not have.
 #[test]
 fn a_group_beside_a_record_is_no_field_of_it() {

@@ -121,6 +121,8 @@ pub(super) struct Requests {
     /// Fields of channels whose names were never seen: those that are left, one if it is known.
     targets: Numbered<ChannelId, Vec<Target>>,
     own_threads: OwnThreads,
+    /// The IOCs' ports on which puts to records came. What else serves PVs in such a process is at another.
+    serve_records: HashSet<(IocId, u16)>,
     /// Grows whenever something becomes known that may tell whose a contested hit is.
     known: u64,
     names: Names,
@@ -434,9 +436,22 @@ impl Engine {
         let is_own = context
             .thread(hit.thread)
             .is_some_and(|thread| thread.name == OWN_THREAD || thread.name.is_empty());
+        let ioc = run::ioc_of_thread(&context, hit.thread).map(|ioc| ioc.id);
+        let port = |circuit: CircuitId| context.circuit(circuit).map(|circuit| circuit.server.port);
         if gives_up {
             leave_out_other_servers(&context, hit.thread, &mut found);
+            // members of a group have no name in common with it, and what another server is asked for may be the same
+            let of_records = |circuit: CircuitId| {
+                ioc.zip(port(circuit)).is_some_and(|place| self.pva.serve_records.contains(&place))
+            };
+            if found.iter().any(|(.., circuit, _)| of_records(*circuit)) {
+                found.retain(|(.., circuit, _)| of_records(*circuit));
+            }
         }
+        let own = found
+            .iter()
+            .find(|(.., circuit, fit)| *fit == Fit::Own && leads_to(&context, *circuit, hit.thread));
+        let place = own.and_then(|(.., circuit, _)| ioc.zip(port(*circuit)));
         drop(context);
         if is_own && !found.is_empty() {
             let mut circuits: Vec<CircuitId> = found.iter().map(|(.., circuit, _)| *circuit).collect();
@@ -450,6 +465,9 @@ impl Engine {
         if found.iter().any(|(.., other, _)| *other != circuit) {
             self.contest(hit, &found.iter().map(|(number, ..)| *number).collect::<Vec<_>>(), gives_up);
             return Join::Contested;
+        }
+        if let Some(place) = place.filter(|_| self.pva.serve_records.len() < MAX_WAITING) {
+            self.pva.serve_records.insert(place);
         }
         if fit == Fit::Own && self.chains.put(hit.at).is_some() {
             self.chains.merge(hit.at, message);
