@@ -109,6 +109,13 @@ impl Wire {
         self.decoder.tick(self.time, &mut self.out);
     }
 
+    /// Lets time pass until nothing more comes of what was captured, and ends.
+    pub fn finish(&mut self) {
+        self.wait(2000);
+        self.wait(2000);
+        self.decoder.finish(self.time, &mut self.out);
+    }
+
     /// The facts since last asked, in short words.
     pub fn facts(&mut self) -> Vec<String> {
         self.out.drain(..).map(|e| words(&e.fact)).collect()

@@ -59,6 +59,32 @@ pub fn over_ipv6(packet: &[u8], header: Option<(u8, u8)>) -> Vec<u8> {
     [&p, &between, tcp].concat()
 }
 
+/// What a filter passes of packets and leaves out of them, bytes.
+#[derive(Default)]
+pub struct Passing {
+    pub all: usize,
+    pub left_out: usize,
+}
+
+impl Passing {
+    /// Gives a decoder as much of a packet as the filter passes.
+    pub fn pass<P: Protocol>(
+        &mut self,
+        decoder: &mut Decoder<P>,
+        time: u64,
+        packet: &[u8],
+        passed: u32,
+        out: &mut P::Output,
+    ) {
+        let passed = packet.len().min(passed as usize);
+        if passed > 0 {
+            decoder.packet(0, time, &packet[..passed], packet.len(), out);
+        }
+        self.all += packet.len();
+        self.left_out += packet.len() - passed;
+    }
+}
+
 /// A connection from its opening on, a packet each millisecond from one second on.
 pub struct Talk {
     client: Address,
