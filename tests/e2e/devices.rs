@@ -126,9 +126,14 @@ fn devices_that_hang_up(tier: &str) {
     });
     let stays = Device::new(Manner::Stays, 0);
     talk(&mut ioc, &stays, 1.0);
-    sleep(Duration::from_secs(4));
+    // looks are seconds apart on a busy machine: what ended before the first one was never there
+    wait_until("it is told that they are connected", || {
+        !of(&connections(&rig), "device_connected", &stays.address).is_empty()
+    });
     put(&mut ioc, "A", 0.0);
-    sleep(Duration::from_millis(2500));
+    wait_until("it is told that the IOC closed it", || {
+        !of(&connections(&rig), "device_disconnected", &stays.address).is_empty()
+    });
     let shown = String::from_utf8(rig.replay("last", &[]).stdout).unwrap();
     ioc.kill();
     wait_until("its end", || {
