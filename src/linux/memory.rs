@@ -1,8 +1,8 @@
 //! Another process's memory, read without stopping the process.
 //!
 //! process_vm_readv copies: it stops nothing and leaves no trace in the target, whose memory map the kernel locks for reading
-//! for a moment. On kernels built without CONFIG_CROSS_MEMORY_ATTACH, /proc/PID/mem serves instead. The bytes may be garbage or
-//! half changed; every caller must expect that.
+//! for a moment. On kernels built without CONFIG_CROSS_MEMORY_ATTACH, and where seccomp forbids that call, /proc/PID/mem serves
+//! instead. The bytes may be garbage or half changed; every caller must expect that.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -236,7 +236,7 @@ impl Memory {
 /// Fills `into` from these ranges, up to the first unmapped one; returns the number of bytes.
 fn copy(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
     match process_vm_readv(thread, &mut [IoSliceMut::new(into)], from) {
-        Err(Errno::ENOSYS) => copy_by_file(thread, into, from),
+        Err(Errno::ENOSYS | Errno::EPERM) => copy_by_file(thread, into, from),
         copied => copied,
     }
 }

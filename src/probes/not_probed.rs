@@ -241,6 +241,11 @@ mod tests {
                 NotProbed::Musl,
                 "console: its C library (musl) writes what it prints past its own write() and writev(): not recorded",
             ),
+            // what is forbidden is not called changed
+            (
+                NotProbed::Function("dbPut", Reason::CodeUnread),
+                "dbPut: the memory of the process can't be read (kernel.yama.ptrace_scope=3, seccomp, a security module?)",
+            ),
             (NotProbed::LocalSymbol(Function::DbPut), "dbPut: its symbol is local, calls may not pass there"),
             (
                 NotProbed::Stripped,

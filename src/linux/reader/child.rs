@@ -281,7 +281,13 @@ fn born(descriptor: RawFd) -> i64 {
     }
 }
 
-/// Copies from another process, through its file in /proc if the kernel lacks the call.
+/// Whether process_vm_readv fails with this because it is missing here, or forbidden. What forbids it, a seccomp filter, may
+/// leave the file in /proc alone.
+fn is_no_call(error: Reply) -> bool {
+    error == -i64::from(libc::ENOSYS) || error == -i64::from(libc::EPERM)
+}
+
+/// Copies from another process, through its file in /proc if there is no call for it.
 fn memory(buffer: &mut Buffer) -> Reply {
     let count = (buffer.count as usize).min(MAX_IOVECS);
     let total: usize = buffer.iovecs.iter().take(count).fold(0, |sum, place| sum.saturating_add(place.1));
@@ -301,7 +307,7 @@ fn memory(buffer: &mut Buffer) -> Reply {
         )
     };
     match counted(copied) {
-        error if error == -i64::from(libc::ENOSYS) => memory_by_file(buffer, count),
+        error if is_no_call(error) => memory_by_file(buffer, count),
         copied => copied,
     }
 }
@@ -357,7 +363,7 @@ fn list(buffer: &mut Buffer) -> Reply {
     let most = (buffer.count as usize).min(MAX_DATA / bytes);
     let mut next = buffer.offset;
     let mut have = 0;
-    // its file in /proc, if the kernel lacks the call
+    // its file in /proc, if there is no call
     let mut file = -1;
     while have < most && next != 0 {
         // SAFETY: have < MAX_DATA / bytes.
@@ -367,7 +373,7 @@ fn list(buffer: &mut Buffer) -> Reply {
         // SAFETY: all writes are within `data`.
         let mut copied =
             unsafe { libc::process_vm_readv(buffer.thread, &raw const local, 1, &raw const remote, 1, 0) };
-        if copied < 0 && error() == -i64::from(libc::ENOSYS) {
+        if copied < 0 && is_no_call(error()) {
             if file < 0 {
                 file = open_at(buffer, 0).try_into().unwrap_or(-1);
             }
