@@ -2,8 +2,8 @@
 //!
 //! A listening socket does not reveal its purpose. Channel Access's port is certain: rsrv keeps it in `ca_server_port`,
 //! even if the configured port was taken and it got another one. Any other port may be PV Access's if the process also
-//! has the UDP socket on which PV Access servers are searched for; it is accepted if the environment names that port,
-//! or if it is the only other one.
+//! has the UDP socket on which PV Access servers are searched for; it is accepted if the environment names that port. The only
+//! other one is a guess: clients have that socket, too, and a web server may listen there.
 
 use crate::ca::servers::Server;
 use crate::ioc::module::addresses;
@@ -13,8 +13,11 @@ use crate::ioc::process::IocProcess;
 const PVA_SERVER: u16 = 5075;
 const PVA_SEARCH: u16 = 5076;
 
-/// Returns the Channel Access ports and the PV Access ports. `known`: those that had PV Access when last looked at.
-pub fn divide(ioc: &IocProcess, server: &Server, known: &[u16]) -> (Vec<u16>, Vec<u16>) {
+/// The Channel Access ports, the PV Access ports, and whether those are a guess.
+pub type Divided = (Vec<u16>, Vec<u16>, bool);
+
+/// Returns the ports of both. `known`: those that had PV Access when last looked at.
+pub fn divide(ioc: &IocProcess, server: &Server, known: &[u16]) -> Divided {
     // 0 until the server has started; the program's copy of the variable comes first, as everywhere
     let ca_ports: Vec<u16> = addresses(&ioc.modules, "ca_server_port")
         .filter_map(|address| ioc.memory.bytes(address).map(u16::from_ne_bytes))
@@ -31,12 +34,7 @@ pub fn divide(ioc: &IocProcess, server: &Server, known: &[u16]) -> (Vec<u16>, Ve
 }
 
 /// `ca_port` is `None` if unknown, `pva_port` if no server of PV Access can be searched for.
-fn divided(
-    ports: &[u16],
-    ca_port: Option<u16>,
-    pva_port: Option<u16>,
-    known: &[u16],
-) -> (Vec<u16>, Vec<u16>) {
+fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>, known: &[u16]) -> Divided {
     let mut left = ports.to_vec();
     let certain: Option<Vec<u16>> =
         ca_port.map(|port| left.extract_if(.., |&mut found| found == port).collect());
@@ -48,8 +46,9 @@ fn divided(
         None => left.iter().copied().filter(|port| known.contains(port)).collect(),
     };
     left.retain(|port| !pva.contains(port));
+    let is_guess = pva_port.is_some_and(|port| pva.iter().any(|found| *found != port));
     // if nothing is certain, each of the others may serve Channel Access
-    (certain.unwrap_or(left), pva)
+    (certain.unwrap_or(left), pva, is_guess)
 }
 
 #[cfg(test)]
@@ -58,7 +57,10 @@ mod tests {
 
     #[test]
     fn what_is_certain_and_what_is_left() {
-        let of = |ports: &[u16], ca_port, pva_port| divided(ports, ca_port, pva_port, &[]);
+        let of = |ports: &[u16], ca_port, pva_port| {
+            let (ca, pva, _) = divided(ports, ca_port, pva_port, &[]);
+            (ca, pva)
+        };
         let both = [5064, 5075];
         assert_eq!(of(&both, Some(5064), Some(5075)), (vec![5064], vec![5075]));
         // both had to take ports other than those configured
@@ -80,10 +82,20 @@ mod tests {
     #[test]
     fn who_listens_still_serves() {
         let both = [5064, 40001];
-        assert_eq!(divided(&both, Some(5064), Some(5075), &[]), (vec![5064], vec![40001]));
-        assert_eq!(divided(&both, Some(5064), None, &[40001]), (vec![5064], vec![40001]));
-        assert_eq!(divided(&both, None, None, &[40001]), (vec![5064], vec![40001]));
-        assert_eq!(divided(&[5064], Some(5064), None, &[40001]), (vec![5064], vec![]), "it has ended");
-        assert_eq!(divided(&[5064, 5075], Some(5064), Some(5075), &[40001]), (vec![5064], vec![5075]));
+        assert_eq!(divided(&both, Some(5064), None, &[40001]), (vec![5064], vec![40001], false));
+        assert_eq!(divided(&both, None, None, &[40001]), (vec![5064], vec![40001], false));
+        assert_eq!(divided(&[5064], Some(5064), None, &[40001]), (vec![5064], vec![], false), "it has ended");
+        let configured = divided(&[5064, 5075], Some(5064), Some(5075), &[40001]);
+        assert_eq!(configured, (vec![5064], vec![5075], false));
+    }
+
+    /// A client of PV Access holds the socket for searches as well, and the port may be a web server's.
+    #[test]
+    fn the_only_other_port_is_a_guess() {
+        let both = [5064, 8080];
+        assert_eq!(divided(&both, Some(5064), Some(5075), &[]), (vec![5064], vec![8080], true));
+        assert_eq!(divided(&both, Some(0), Some(5075), &[]), (vec![], vec![], false), "it may be either");
+        assert_eq!(divided(&both, Some(5064), None, &[]), (vec![5064], vec![], false), "nobody searches");
+        assert_eq!(divided(&both, Some(5064), Some(8080), &[]), (vec![5064], vec![8080], false));
     }
 }

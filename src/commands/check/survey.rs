@@ -12,7 +12,8 @@ use crate::commands::recording;
 use crate::deaths::Deaths;
 use crate::failure::Failure;
 use crate::health;
-use crate::ioc::{ports, records, redact, Finder, IocProcess};
+use crate::ioc::ports::{self, Divided};
+use crate::ioc::{records, redact, Finder, IocProcess};
 use crate::linux::chosen::Chosen;
 use crate::linux::ending::Ends;
 use crate::linux::process;
@@ -169,7 +170,11 @@ fn look<T>(pid: u32, work: impl FnOnce() -> T) -> T {
     found
 }
 
-fn describe(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> FoundIoc {
+fn describe(ioc: &IocProcess, (ca_ports, mut pva_ports, is_guess): Divided) -> FoundIoc {
+    if is_guess {
+        // only packets could show it
+        pva_ports.clear();
+    }
     let (probes, not_probed) = probes(ioc);
     let records = ioc.layout.as_ref().map_err(|error| NoRecords::Layout(error.clone())).map(|layout| {
         let mut records = 0;

@@ -254,9 +254,9 @@ impl PortSearch {
             }
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
             let mut guessed: Vec<u16> = Vec::new();
-            let (ca_ports, pva_ports) = match &ioc.process {
+            let (ca_ports, mut pva_ports, is_guess) = match &ioc.process {
                 Some(process) => {
-                    let (ca, mut pva) = ports::divide(process, &server, &ioc.about.pva_ports);
+                    let (ca, mut pva, is_guess) = ports::divide(process, &server, &ioc.about.pva_ports);
                     // Of several servers of PVAccess in one process, all but one have whatever port was free. Anybody
                     // can answer with any port.
                     if ioc.namespace == here && !pva.is_empty() {
@@ -265,17 +265,16 @@ impl PortSearch {
                         guessed = server.ports.iter().copied().filter(is_other).collect();
                         pva.extend(guessed.extract_if(.., |port| ioc.about.pva_ports.contains(port)));
                     }
-                    (ca, pva)
+                    (ca, pva, is_guess)
                 }
                 None => {
                     ioc.pva_search = server.pva_search;
-                    let mut pva: Vec<u16> = server.pva_port.into_iter().collect();
-                    if is_guess && ioc.about.pva_ports != pva {
-                        guessed = std::mem::take(&mut pva);
-                    }
-                    (server.ports, pva)
+                    (server.ports, server.pva_port.into_iter().collect(), is_guess)
                 }
             };
+            if is_guess && ioc.about.pva_ports != pva_ports {
+                guessed = std::mem::take(&mut pva_ports);
+            }
             cx.changed |= ioc.guessed != guessed;
             ioc.guessed = guessed;
             if ioc.about.ca_ports == ca_ports && ioc.about.pva_ports == pva_ports {
