@@ -138,7 +138,9 @@ impl Tools {
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(FIND_TIME));
         let found = self.finder.look(pid);
         let unread = found.as_ref().err().and_then(Refused::by);
-        let found = found.ok().flatten().filter(|ioc| ioc.start == entry.start);
+        // A child that an IOC forks may end or become another program meanwhile: what was read then is no IOC of its own.
+        let is_it = |ioc: &IocProcess| ioc.start == entry.start && process::image(pid) == image;
+        let found = found.ok().flatten().filter(is_it);
         let Some(ioc) = found else {
             if let Some(Refusal::Copy(copy)) = self.finder.why_refused(pid) {
                 self.report(pid, entry.start, Finding::Copy { copy: *copy, image });

@@ -25,6 +25,10 @@ fn forked_children_are_no_iocs() {
     rig.wait_until_recording(&mut client, "PY:READY", "both");
     children.push(fork(&mut ioc));
     ioc.command("system sleep 0.5");
+    // these end while they are looked at
+    for hundredths in 0..30 {
+        ioc.command(&format!("fork {}", f64::from(hundredths) / 100.0));
+    }
     sleep(Duration::from_secs(7)); // servers are looked for every five seconds
     client.put("PY:OUT", DOUBLE, json!(4.5), true);
     wait_until("the put is told", || !rig.puts(&["--pv", "PY:OUT"]).is_empty());
