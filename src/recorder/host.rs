@@ -51,7 +51,7 @@ pub fn lower_tier(request: TierRequest, choice: &TierChoice) -> Option<String> {
 }
 
 /// Lines for the user about what is not told of deaths, and why the log has no crashes and signals, if it has none. A
-/// reason that the tier's choice has given is not repeated.
+/// reason that the tier's choice has given is not repeated, nor what was asked for.
 pub fn deaths_lack(
     request: TierRequest,
     choice: &TierChoice,
@@ -64,7 +64,9 @@ pub fn deaths_lack(
             lacks.iter().filter(|lack| !(lack.is_refusal() || asked && matches!(lack, Lacks::Parts { .. })));
         return (parts.map(ToString::to_string).collect(), None);
     }
-    let Some(why) = lacks.last().map(ToString::to_string) else { return (Vec::new(), None) };
+    let Some(why) = lacks.last().map(ToString::to_string) else {
+        return (Vec::new(), Some("the packet tier has none".into()));
+    };
     let is_new = choice.refused.iter().all(|(_, reason)| *reason != why);
     let line = is_new.then(|| format!("signals to IOCs and their crashes are not recorded: {why}"));
     (line.into_iter().collect(), Some(why))
@@ -73,6 +75,15 @@ pub fn deaths_lack(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_packet_tier_that_was_asked_for_is_why_there_are_no_crashes() {
+        let choice = TierChoice { tier: Tier::Packet, refused: Vec::new() };
+        let (lines, why) = deaths_lack(TierRequest::Only(Tier::Packet), &choice, false, &[]);
+        assert_eq!((lines, why.as_deref()), (Vec::new(), Some("the packet tier has none")));
+        let (lines, why) = deaths_lack(TierRequest::Auto, &choice, true, &[]);
+        assert_eq!((lines, why), (Vec::new(), None));
+    }
 
     #[test]
     fn a_reason_that_two_tiers_share_is_given_once() {

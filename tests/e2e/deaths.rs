@@ -321,7 +321,11 @@ fn the_packet_tier() {
     let Some(mut dying) = Dying::start("deaths-packet", &["--tier", "packet"]) else { return };
     send("KILL", dying.ioc.pid(), None);
     dying.ioc.wait();
-    assert_eq!(dying.said()["end"], "killed by SIGKILL");
+    let said = dying.said();
+    assert_eq!(said["end"], "killed by SIGKILL");
+    // who sent it is missing, and the log says so
+    let missing = said["not_probed"].to_string();
+    assert!(missing.contains("signals and crashes: the packet tier has none"), "{said:#}");
 }
 
 /// The connector tells ends where it is not needed, if it is asked to. The kernel has it in the first network namespace, so
