@@ -10,7 +10,8 @@ use crate::pva::session::{Seed, SessionLimits};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Bounds of the decoder.
+/// Bounds of the decoder, by what the agent may use: a circuit takes some 2 KiB, so all that are kept take 5 MiB at most,
+/// beside their channels.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections.
@@ -35,7 +36,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            circuits: 512,
+            circuits: 2048,
             channels: 8192,
             all_channels: 16384,
             buffered: 256 << 10,

@@ -185,6 +185,29 @@ fn nobody_takes_the_room_of_others() {
     assert_eq!(names(&mut w), ["A", "B"]);
 }
 
+/// A gateway has a client for each panel and archiver of a site.
+#[test]
+fn two_thousand_circuits_are_kept() {
+    let mut w = Wire::new();
+    let mut send = |port: u16, from_client: bool, numbers: (u32, Option<u32>), flags: u8, payload: &[u8]| {
+        let client = Address { port, ..CLIENT };
+        let (from, to) = if from_client { (client, SERVER) } else { (SERVER, client) };
+        let packet = packet(from, to, numbers.0, numbers.1, flags, payload);
+        w.time += MS;
+        w.decoder.packet(0, w.time, &packet, packet.len(), &mut w.out);
+    };
+    for port in 40_000..42_000 {
+        send(port, true, (999, None), SYN, b"");
+        send(port, false, (4999, Some(1000)), SYN, b"");
+        let asks = create(1, "A");
+        send(port, true, (1000, Some(5000)), 0, &asks);
+        send(port, false, (5000, Some(1000 + asks.len() as u32)), 0, &created(1, 1));
+    }
+    let told = |is_it: fn(&Fact) -> bool| w.out.iter().filter(|event| is_it(&event.fact)).count();
+    assert_eq!(told(|fact| matches!(fact, Fact::Circuit(_))), 2000);
+    assert_eq!(told(|fact| matches!(fact, Fact::CircuitForgotten(_))), 0);
+}
+
 /// pvxs makes a channel of a name with filters, however long, and of those in a message that is not kept whole.
 #[test]
 fn channels_whose_names_are_not_kept() {
