@@ -203,7 +203,7 @@ impl Finished {
         let others = [
             (other_tcp, "of TCP that begins neither as Channel Access nor as PVAccess does"),
             (udp, "of other UDP"),
-            (self.outcome.hidden_udp, "of UDP over IPv6 in fragments or behind other headers"),
+            (self.outcome.hidden_udp, "of UDP over IPv6 in fragments"),
             (other_ip, "of other IP"),
             (not_ip, "not of IP"),
             (too_short, "cut before their ports, or unsound"),

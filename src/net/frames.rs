@@ -29,7 +29,7 @@ pub(super) const IP_IN_IP: u8 = 4;
 pub(super) const IPV6_IN_IP: u8 = 41;
 pub(super) const GRE: u8 = 47;
 /// Headers within IPv6: of a fragment; of authentication (RFC 4302), whose length counts words.
-pub(super) const FRAGMENT: u8 = 44;
+pub const FRAGMENT: u8 = 44;
 pub(super) const AUTHENTICATION: u8 = 51;
 /// Those of options, of routes, for the destination, and the one above.
 const OPTIONS: [u8; 4] = [HOP_BY_HOP, ROUTE, DESTINATION, AUTHENTICATION];
@@ -179,26 +179,34 @@ enum Inside<'a> {
     Ip(usize),
 }
 
+/// What an IPv6 packet carries behind its headers of options, and where that begins; `None` if a receiver may refuse them, or if
+/// they are too many.
+pub(super) fn behind_options(packet: &[u8]) -> Option<(u8, usize)> {
+    let ip = packet.first_chunk::<IPV6_HEADER>()?;
+    let (mut next, mut at) = (ip[6], IPV6_HEADER);
+    for _ in 0..=MAX_OPTIONS {
+        if !OPTIONS.contains(&next) {
+            return Some((next, at));
+        }
+        let rest = packet.get(at..)?;
+        let header = rest.get(..option(next, *rest.get(1)?))?;
+        if !passes(next, header, at == IPV6_HEADER, ip[4..6] == [0, 0]) {
+            return None;
+        }
+        at += header.len();
+        next = *header.first()?;
+    }
+    None
+}
+
 /// A packet from its IPv6 header on.
 fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
     let strange = |kind| Inside::Frame(Frame { strange: Some(kind), ..Frame::default() });
-    let Some(ip) = packet.first_chunk::<IPV6_HEADER>() else { return strange(Strange::Unsound) };
-    let (mut next, mut at) = (ip[6], IPV6_HEADER);
-    for _ in 0..MAX_OPTIONS {
-        if !OPTIONS.contains(&next) {
-            break;
-        }
-        let rest = packet.get(at..).unwrap_or_default();
-        let header = rest.get(1).and_then(|length| rest.get(..option(next, *length))).unwrap_or_default();
-        if !passes(next, header, at == IPV6_HEADER, ip[4..6] == [0, 0]) {
-            return strange(Strange::Unsound);
-        }
-        at += header.len();
-        next = header.first().copied().unwrap_or(next);
-    }
+    let (Some(ip), Some((next, at))) = (packet.first_chunk::<IPV6_HEADER>(), behind_options(packet)) else {
+        return strange(Strange::Unsound);
+    };
     match next {
         TCP => {}
-        more if OPTIONS.contains(&more) => return strange(Strange::Unsound),
         IP_IN_IP | IPV6_IN_IP => return Inside::Ip(at),
         FRAGMENT => {
             let of_segment =

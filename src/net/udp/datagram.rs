@@ -1,5 +1,6 @@
 //! Reads IP and UDP headers.
 
+use crate::net::frames::behind_options;
 use crate::net::packet::End;
 use iocrec_log::event::Address;
 
@@ -25,7 +26,7 @@ pub struct Datagram<'a> {
 
 impl<'a> Datagram<'a> {
     /// Reads a packet from its IP header on. `None` unless it is the first or only fragment of a sound datagram: the
-    /// others carry no ports. Over IPv6 only whole ones are read, without headers between IP and UDP.
+    /// others carry no ports. Over IPv6 only whole ones are read.
     pub fn parse(packet: &'a [u8]) -> Option<Datagram<'a>> {
         if packet.first()? >> 4 == 6 {
             return Datagram::parse6(packet);
@@ -44,15 +45,13 @@ impl<'a> Datagram<'a> {
     }
 
     fn parse6(packet: &'a [u8]) -> Option<Datagram<'a>> {
-        let (ip, rest) = packet.split_first_chunk::<IP6>()?;
-        if ip[6] != UDP {
-            return None;
-        }
+        let ip: &[u8; IP6] = packet.first_chunk()?;
+        let (UDP, at) = behind_options(packet)? else { return None };
         let end = |at: usize| {
             let ip = u128::from_be_bytes(*ip.get(at..)?.first_chunk()?);
             Some(move |port| End::v6(ip, port))
         };
-        Datagram::new(rest, end(8)?, end(24)?)
+        Datagram::new(packet.get(at..)?, end(8)?, end(24)?)
     }
 
     /// Reads what follows the IP header.
@@ -118,9 +117,20 @@ mod tests {
         for length in 0..48 {
             assert_eq!(Datagram::parse(&packet[..length]), None);
         }
-        // with a header between, as fragments have
+        // behind options of each kind, and a route that is over
+        for kind in [0, 43, 60] {
+            let (padding, length) = if kind == 43 { (0, 0) } else { (1, 4) };
+            let header = [17, 0, padding, length, 0, 0, 0, 0];
+            let mut behind = [&packet[..6], &[kind], &packet[7..40], &header, &packet[40..]].concat();
+            assert_eq!(Datagram::parse(&behind), Some(found), "{kind}");
+            for length in 0..56 {
+                assert_eq!(Datagram::parse(&behind[..length]), None);
+            }
+            behind[40] = 6;
+            assert_eq!(Datagram::parse(&behind), None, "another protocol");
+        }
         packet[6] = 44;
-        assert_eq!(Datagram::parse(&packet), None);
+        assert_eq!(Datagram::parse(&packet), None, "a fragment");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct Outcome {
     pub datagrams: u64,
     /// Other UDP.
     pub udp: u64,
-    /// UDP over IPv6 in fragments or behind other headers, of which nothing is read.
+    /// UDP over IPv6 in fragments, of which nothing is read.
     pub hidden_udp: u64,
     /// Other IP packets: other protocols, later fragments of those.
     pub other_ip: u64,

@@ -8,7 +8,7 @@ use super::CaptureFiles;
 use crate::net::capture_file::link::{inner, Inner};
 use crate::net::capture_file::Packet;
 use crate::net::flows::{Started, Verdict};
-use crate::net::frames::Frame;
+use crate::net::frames::{Frame, FRAGMENT};
 use crate::net::packet::Segment;
 use crate::net::udp::datagram::Datagram;
 use crate::net::udp::Seen;
@@ -160,9 +160,8 @@ impl CaptureFiles {
                 (*fragment & 0x1f == 0 && *low == 0).then_some(*protocol)
             }
             [first, _, _, _, _, _, next, ..] if first >> 4 == 6 => {
-                // options, a route, a part: what it is of stands first in that header
-                let is_header = matches!(*next, 0 | 43 | 44 | 60);
-                if is_header && ip.get(IP6) == Some(&UDP) {
+                // a part: what it is of stands first in that header
+                if *next == FRAGMENT && ip.get(IP6) == Some(&UDP) {
                     outcome.hidden_udp += 1;
                     return;
                 }
