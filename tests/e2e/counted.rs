@@ -245,3 +245,31 @@ fn an_echo_that_is_late() {
     let lasted = late["duration_ms"].as_f64().expect("how long");
     assert!((6900.0..9000.0).contains(&lasted) && late["going_on"] == false, "{late}");
 }
+
+/// An IOC that stands still for longer than the recorder waits for a beacon, which is 2.5 times the usual 15 s.
+#[test]
+fn an_ioc_that_stands_still_sends_no_beacons() {
+    let Some(rig) = Rig::new("silent") else { return };
+    let ioc = rig.ioc("silent", PORT, "puts.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let of_ioc = |kinds: &[&str]| -> Vec<Value> {
+        let arguments: Vec<&str> = kinds.iter().flat_map(|kind| ["--kind", *kind]).collect();
+        let mut lines = net(&rig, &arguments);
+        lines.retain(|line| line["servers"] == json!([format!("127.0.0.1:{PORT}")]));
+        lines
+    };
+    wait_until("a beacon is seen", || !of_ioc(&["server_seen", "server_started"]).is_empty());
+    assert!(of_ioc(&["beacons_missing"]).is_empty());
+    let is_told = |going_on: bool| of_ioc(&["beacons_missing"]).iter().any(|line| line["going_on"] == going_on);
+    ioc.signal(libc::SIGSTOP);
+    sleep(Duration::from_secs(35));
+    wait_until("its silence is told", || is_told(true));
+    ioc.signal(libc::SIGCONT);
+    wait_until("it sends them again", || is_told(false));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = of_ioc(&["beacons_missing"]);
+    let [silent] = &lines[..] else { panic!("once: {lines:#?}") };
+    assert_eq!((&silent["reason"], &silent["ioc"]), (&json!("silent"), &json!("silent")), "{silent}");
+    let lasted = silent["duration_ms"].as_f64().expect("how long");
+    assert!(lasted >= 37_500.0, "from its last beacon to the next: {silent}");
+}
