@@ -49,10 +49,23 @@ pub fn number_of(count: u64, things: &str) -> String {
 }
 
 /// What was lost, in words; or that nothing was.
-pub fn lost(count: u64, source: LossSource) -> String {
-    match (count, source) {
-        (0, LossSource::Storage) => "storing was interrupted, nothing is known to be lost".to_owned(),
-        _ => format!("{} lost", number_of(count, source_name(source))),
+pub fn lost(loss: &Loss) -> String {
+    match is_lost(loss) {
+        true => format!("{} lost", number_of(loss.count, things(loss))),
+        false => "storing was interrupted, nothing is known to be lost".to_owned(),
+    }
+}
+
+/// What a loss counts, in the plural. Of streams that is bytes if its cause goes on from that word, as "bytes were not captured";
+/// else the cause says what it is, as segments or subscriptions.
+pub fn things(loss: &Loss) -> &'static str {
+    match loss.source {
+        LossSource::Hits => "hits",
+        LossSource::Packets => "packets",
+        LossSource::Stream if loss.cause.starts_with("bytes") => "bytes of streams",
+        LossSource::Stream => "parts of streams",
+        LossSource::Names => "names",
+        LossSource::Storage => "events",
     }
 }
 
@@ -78,15 +91,22 @@ mod tests {
         let counts = |source: LossSource| [0, 3].map(|count| is_lost(&of(source, count)));
         assert_eq!(counts(LossSource::Storage), [false, true]);
         assert_eq!(counts(LossSource::Hits), [true, true]);
-        assert_eq!(lost(0, LossSource::Storage), "storing was interrupted, nothing is known to be lost");
+        let interrupted = lost(&of(LossSource::Storage, 0));
+        assert_eq!(interrupted, "storing was interrupted, nothing is known to be lost");
         let many = |source: LossSource| how_many(0, source_name(source));
         assert_eq!([LossSource::Storage, LossSource::Names].map(many), ["0", "unknown"]);
     }
 
     #[test]
     fn a_number_that_is_not_known_is_none() {
-        let lost = [0, 1, 17].map(|count| lost(count, LossSource::Hits));
-        assert_eq!(lost, ["an unknown number of hits lost", "1 hit lost", "17 hits lost"]);
+        let of =
+            |source, count, cause: &str| lost(&Loss { source, count, since: 0, cause: cause.to_owned() });
+        let hits = [0, 1, 17].map(|count| of(LossSource::Hits, count, "the ring was full"));
+        assert_eq!(hits, ["an unknown number of hits lost", "1 hit lost", "17 hits lost"]);
+        let bytes = [1, 5].map(|count| of(LossSource::Stream, count, "bytes were not captured"));
+        assert_eq!(bytes, ["1 byte of stream lost", "5 bytes of streams lost"]);
+        assert_eq!(of(LossSource::Stream, 5, "TCP resets not believed"), "5 parts of streams lost");
+        assert_eq!(of(LossSource::Storage, 5, "the disk was full"), "5 events lost");
         let either = [0, 1, 17].map(|count| number_of(count, "hits or events"));
         assert_eq!(either, ["an unknown number of hits or events", "1 hit or event", "17 hits or events"]);
     }

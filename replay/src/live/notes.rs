@@ -7,7 +7,7 @@ use crate::answers::hangs::of_time;
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::run::Run;
-use crate::names::{lost, number_of, source_name};
+use crate::names::{lost, number_of, source_name, things};
 use crate::reading::ended_unseen::UNSEEN;
 use crate::reading::runs::set::SetLater;
 use crate::reading::scan::{Blocks, Part, Scan};
@@ -163,14 +163,15 @@ fn over(stuck: &Stuck, end: &StuckEnd, unseen: bool) -> String {
     format!("{who} {now}, after at least {seconds:.1} s")
 }
 
-fn of_loss(Loss { source, count, cause, .. }: &Loss) -> String {
+fn of_loss(loss: &Loss) -> String {
+    let Loss { source, count, cause, .. } = loss;
     match (count, source) {
         (0, LossSource::Storage) => format!("recording was interrupted: {cause}"),
-        (0, _) => format!("{}: {cause}", lost(0, *source)),
+        (0, _) => format!("{}: {cause}", lost(loss)),
         // what is not counted by bytes, as segments and subscriptions: its cause goes on from the number
         (_, LossSource::Stream) if !cause.starts_with("bytes") => format!("lost of streams: {count} {cause}"),
         (_, LossSource::Stream) => format!("lost {} of streams: {cause}", counted(*count, "byte")),
-        _ => format!("lost {}: {cause}", number_of(*count, source_name(*source))),
+        _ => format!("lost {}: {cause}", number_of(*count, things(loss))),
     }
 }
 
@@ -364,6 +365,7 @@ mod tests {
         assert_eq!(told(LossSource::Storage, 0), "recording was interrupted: why");
         assert_eq!(told(LossSource::Names, 0), "an unknown number of names lost: why");
         assert_eq!(told(LossSource::Names, 3), "lost 3 names: why");
+        assert_eq!(told(LossSource::Storage, 3), "lost 3 events: why");
         let bytes = of(LossSource::Stream, 3, "bytes were not captured");
         assert_eq!(bytes, "lost 3 bytes of streams: bytes were not captured");
         let resets = of(LossSource::Stream, 3, "TCP resets not believed");

@@ -665,7 +665,7 @@ impl<'a> Changes<'a> {
                 self.snapshot(&run, (time, shown.saturating_sub(time)), at, snapshot)
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Hits => {
-                let cause = format!("{}: {}", lost(loss.count, loss.source), loss.cause);
+                let cause = format!("{}: {}", lost(&loss), loss.cause);
                 self.missed(&run, None, (run.even(loss.since), time), cause);
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage && is_lost(&loss) => {

@@ -438,7 +438,7 @@ impl Last {
                 // both are rounded, each by a clock of its own
                 from: run.wall(loss.since).min(time),
                 to: time,
-                cause: format!("{}: {}", lost(loss.count, loss.source), loss.cause),
+                cause: format!("{}: {}", lost(loss), loss.cause),
             },
             Beside::Fact(Fact::ChainsLeftOut(_)) => {
                 self.sampled |= time >= self.before && time <= self.end;

@@ -37,7 +37,7 @@ pub(super) fn body(what: &What) -> String {
         What::End(how) if how.is_empty() => "the IOC ended".to_owned(),
         What::End(how) if how == UNSEEN => format!("the IOC had ended by then, {how}"),
         What::End(how) => format!("the IOC ended: {how}"),
-        What::Loss(loss) => format!("{}: {}", lost(loss.count, loss.source), loss.cause),
+        What::Loss(loss) => format!("{}: {}", lost(loss), loss.cause),
         What::Unrecorded(between) => between.sentence(),
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::answers::inventory::Inventory;
 use crate::model::asides::{Aside, What};
-use crate::names::{is_lost, source_name, tier_name};
+use crate::names::{is_lost, things, tier_name};
 use crate::reading::runs::budget;
 use crate::reading::runs::set::{created, SetLater, Step, Steps};
 use crate::reading::scan::{Blocks, Part, Scan};
@@ -58,7 +58,7 @@ impl Notes {
         match &aside.what {
             What::Fact(Fact::Loss(loss)) if is_lost(loss) => {
                 let from = aside.run.wall(loss.since).min(wall);
-                let what = source_name(loss.source);
+                let what = things(loss);
                 let has_room = self.losses.len() < MAX_LISTED;
                 let near = self.losses.iter_mut().rev().take(8).find(|other| {
                     other.what == what && other.cause == loss.cause && from.saturating_sub(other.to) < NEAR
