@@ -63,11 +63,19 @@ impl Destination {
         Ok(Destination::Packed { encoder, written: false })
     }
 
+    /// Refuses a name that is empty, and `-`: only `-o` of an answer takes that for standard output.
+    pub fn check_name(option: &'static str, path: &Path) -> Result<(), UsageError> {
+        match path.to_str() {
+            Some("") => Err(UsageError::EmptyOutput(option)),
+            // of follow, with the space that keeps it from being an option
+            Some("-" | " -") => Err(UsageError::Dash(option)),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the file given with this option.
     pub fn named(option: &'static str, path: &Path, logs: &[PathBuf]) -> Result<Destination, Failure> {
-        if path.as_os_str().is_empty() {
-            return Err(UsageError::EmptyOutput(option).into());
-        }
+        Destination::check_name(option, path)?;
         let failed = |error| Failure::output(error, Some(path));
         check_owner(path).map_err(failed)?;
         let about = match fs::metadata(path) {
@@ -95,9 +103,7 @@ impl Destination {
 
     /// Checks that this option does not name a directory of a log, or one that would be in it.
     pub fn check_directory(option: &'static str, path: &Path, logs: &[PathBuf]) -> Result<(), UsageError> {
-        if path.as_os_str().is_empty() {
-            return Err(UsageError::EmptyOutput(option));
-        }
+        Destination::check_name(option, path)?;
         let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // a file in it would be as wrong
         let within = to.join("_");
@@ -110,9 +116,7 @@ impl Destination {
 
     /// Checks that this option names no file of a log, nor one that would be in its directory.
     pub fn check_file(option: &'static str, path: &Path, logs: &[PathBuf]) -> Result<(), UsageError> {
-        if path.as_os_str().is_empty() {
-            return Err(UsageError::EmptyOutput(option));
-        }
+        Destination::check_name(option, path)?;
         let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         conflict(&to, fs::metadata(path).ok().as_ref(), logs).map_or(Ok(()), |conflict| {
             Err(UsageError::OutputInLog { option, file: path.to_owned(), conflict })

@@ -91,6 +91,8 @@ pub enum UsageError {
     },
     /// This option, as `-o`, has an empty file name, as an unset variable of a script gives.
     EmptyOutput(&'static str),
+    /// This option has `-` for a name, which is not standard output there.
+    Dash(&'static str),
     /// A page would be printed on a terminal.
     ReportToTerminal,
     /// A format of this name, which is no text, would be printed on a terminal.
@@ -198,6 +200,10 @@ impl fmt::Display for UsageError {
                 f.write_str("-o has an empty file name; name a file, or leave out -o for standard output")
             }
             UsageError::EmptyOutput(option) => write!(f, "{option} has an empty file name; name a file"),
+            UsageError::EmptyPlace(option) => write!(f, "{option} has an empty name; name a new one"),
+            UsageError::Dash(option) => {
+                write!(f, "{option} does not write to standard output; name another place than -, or ./- if it is meant")
+            }
             UsageError::BinaryToTerminal(format) => write!(
                 f,
                 "--format {format} is no text, which a terminal can't show; write it to a file: -o FILE"
@@ -272,7 +278,6 @@ impl fmt::Display for UsageError {
             UsageError::OffsetOfCopy => {
                 f.write_str("a copy keeps its times: give --clock-offset to the commands that read it")
             }
-            UsageError::EmptyPlace(option) => write!(f, "{option} has an empty name; name a new one"),
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),

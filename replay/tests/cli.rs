@@ -707,6 +707,29 @@ fn a_dash_is_standard_output() {
     assert!(here.join("-").exists());
 }
 
+/// Those that write something else than the answer made a file or a directory of that name; of follow with a space before it.
+#[test]
+fn a_dash_is_no_file_beside_the_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    for words in [
+        &["redact", "log", "-o", "-"][..],
+        &["redact", "log", "-o", "copy", "--map", "-"],
+        &["export", "log", "--csv", "-"],
+        &["values", "T:SP", "log", "--svg", "-"],
+        &["follow", "log", "--once", "--state", "-"],
+        &["follow", "log", "--once", "--textfile", "-"],
+    ] {
+        let option = words[words.len() - 2];
+        fails(here, words, 2, &[option, "does not write to standard output", "or ./- if it is meant"]);
+    }
+    let left: Vec<_> = fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["log"]);
+    let (code, _, err) = run(here, &["redact", "log", "-o", "./-"]);
+    assert_eq!((code, here.join("-").is_dir()), (0, true), "{err}");
+}
+
 /// Access security denied one of three.
 #[test]
 fn top_tells_what_the_server_refused() {

@@ -2,6 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{reading, Reading};
+use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
 use crate::found::find_all;
 use crate::out::{line, Out};
@@ -50,8 +51,10 @@ impl Command for Redact {
             return Err(UsageError::OffsetOfCopy);
         }
         for (option, path) in [("-o", &self.output), ("--map", &self.map)] {
-            if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-                return Err(UsageError::EmptyPlace(option));
+            match path {
+                Some(path) if path.as_os_str().is_empty() => return Err(UsageError::EmptyPlace(option)),
+                Some(path) => Destination::check_name(option, path)?,
+                None => {}
             }
         }
         Ok(())

@@ -148,6 +148,13 @@ impl Command for Follow {
         if let Some(file) = reading.file() {
             return Err(UsageError::FollowIntoFile(file.to_owned()));
         }
+        for (option, path) in
+            [("--state", &self.state), ("--textfile", &self.textfile), ("--spool", &self.spool)]
+        {
+            if let Some(path) = path {
+                Destination::check_name(option, path)?;
+            }
+        }
         if reading.offsets().is_auto() {
             return Err(UsageError::AutoWhileGrowing("follow"));
         }
