@@ -685,13 +685,17 @@ fn two_formats_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     write_log(&here.join("log"), "box1", 7);
-    for command in ["info", "iocs", "records"] {
-        for format in ["csv", "text"] {
+    for (command, is_one_object) in [("info", true), ("verify", true), ("iocs", false), ("records", false)] {
+        for format in ["csv", "text", "jsonl"] {
             let words = [command, "log", "--json", "--format", format];
-            fails(here, &words, 2, &["--json and --format ", " are two formats"]);
+            if format == "jsonl" && !is_one_object {
+                assert_eq!(works(here, &words), works(here, &[command, "log", "--json"]));
+            } else {
+                fails(here, &words, 2, &["--json and --format ", " are two formats"]);
+            }
         }
-        works(here, &[command, "log", "--json", "--format", "jsonl"]);
     }
+    fails(here, &["why", "T:SP", "log", "--format", "jsonl", "--json"], 2, &[" are two formats"]);
 }
 
 #[test]

@@ -54,13 +54,17 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
     }
 }
 
+/// Commands whose `--json` is one object over many lines, and no other name of `--format jsonl`.
+const ONE_OBJECT: [&str; 3] = ["info", "verify", "why"];
+
 /// Refuses `--json` beside another format. Words that argh accepted.
 fn two_formats(words: &[&str]) -> Result<(), UsageError> {
     let format = words.windows(2).find_map(|pair| match pair {
         ["--format", name] => Some(*name),
         _ => None,
     });
-    match format.filter(|name| *name != "jsonl" && words.contains(&"--json")) {
+    let is_one_object = words.first().is_some_and(|command| ONE_OBJECT.contains(command));
+    match format.filter(|name| (is_one_object || *name != "jsonl") && words.contains(&"--json")) {
         Some(name) => Err(UsageError::TwoFormats(name.to_owned())),
         None => Ok(()),
     }
