@@ -61,6 +61,8 @@ pub enum UsageError {
         /// Operands before the logs.
         operands: &'static str,
     },
+    /// A log has an empty name, as an unset variable of a script gives.
+    EmptyLog,
     /// A log was given in place of the PV.
     LogBeforePv {
         /// That log.
@@ -179,6 +181,9 @@ impl fmt::Display for UsageError {
                 f,
                 "no LOG; name a segment, or a directory of segments: iocreplay {command} {operands}LOG..."
             ),
+            UsageError::EmptyLog => {
+                f.write_str("LOG is an empty name; name a segment, or a directory of segments")
+            }
             UsageError::LogBeforePv { log, pv, others } => {
                 write!(f, "{log} is a log; the PV comes before it: iocreplay why {pv} {log}")?;
                 others.iter().try_for_each(|other| write!(f, " {other}"))

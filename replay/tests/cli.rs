@@ -84,6 +84,26 @@ fn bad_usage_is_exit_code_2() {
     fails(here, &["puts", "--wrong", "log"], 2, &["--wrong; see iocreplay puts --help"]);
     fails(here, &["puts", "--since=-10s", "log"], 2, &["; write --since -10s; see iocreplay puts --help"]);
     fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text, jsonl, csv"]);
+    // in other words than those of the parser
+    let twice = "'--since' with value '-2m': the option is there twice; leave one of them out; see iocreplay";
+    fails(here, &["puts", "--since", "-1m", "--since", "-2m", "log"], 2, &[twice]);
+    fails(
+        here,
+        &["puts", "log", "--pv"],
+        2,
+        &["No value provided for option '--pv'; see iocreplay puts --help"],
+    );
+    for (rows, says) in
+        [("-5", "no whole number"), ("", "no whole number"), ("99999999999999999999", "too large")]
+    {
+        fails(
+            here,
+            &["top", "-n", rows, "log"],
+            2,
+            &[&format!("'-n' with value '{rows}': "), says, "write one like 10"],
+        );
+    }
+    fails(here, &["puts", ""], 2, &["LOG is an empty name; name a segment, or a directory of segments"]);
     // what another format has, is not passed over
     for (option, value, format, of) in [
         ("--level", "1", "text", "caputlog and caputlog-json"),

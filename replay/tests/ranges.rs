@@ -93,4 +93,10 @@ fn a_fraction_of_a_second_is_told() {
         let expected = format!("{asked} is 2026-09-21T{taken}; the log ends at 2026-09-21T14:13:24");
         assert!(err.contains(&expected), "{err}");
     }
+    let (_, _, err) =
+        outcome(iocreplay(["puts", "--utc", "--since", "-10ms", log.to_str().unwrap()]).output().unwrap());
+    let told = err
+        .lines()
+        .find_map(|line| line.strip_prefix("iocreplay: -10ms is ")?.split_once("; the log ends at "));
+    assert!(told.is_some_and(|(taken, end)| taken != end), "{err}");
 }

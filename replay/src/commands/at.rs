@@ -16,6 +16,7 @@ use crate::output::at::{known, AtRow, FORMATS};
 use crate::output::settings::{Chosen, Heading, SettingsFormat};
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
+use crate::words::counted;
 use iocrec_cli::command;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -107,16 +108,16 @@ fn summarize(fields: &[FieldState], left_out: u64, is_full: bool, time: &str) {
         let sure = count("yes");
         let are = |count: usize| if count == 1 { "is" } else { "are" };
         Terminal.report(&format_args!(
-            "of {} PVs at {time}, {sure} {} known, {doubt} may have changed since last seen, {unknown} {} unknown",
-            fields.len(),
+            "of {} at {time}, {sure} {} known, {doubt} may have changed since last seen, {unknown} {} unknown",
+            counted(fields.len() as u64, "PV"),
             are(sure),
             are(unknown)
         ));
     }
     if left_out > 0 {
         Terminal.report(&format_args!(
-            "chain sampling left out {left_out} chains before that time: records that process only in such chains may \
-             have other values"
+            "chain sampling left out {} before that time: records that process only in such chains may have other values",
+            counted(left_out, "chain")
         ));
     }
     if is_full {

@@ -412,7 +412,7 @@ pub fn moment_in(zone: &Zone, text: &str, boundary: Boundary, logs: Option<&Logs
     match &parsed.ambiguity {
         Some(ambiguity) => Terminal.report(ambiguity),
         None if logs.is_some() => {
-            let digits = if text.contains('.') { 3 } else { 0 };
+            let digits = if text.contains('.') || text.ends_with("ms") { 3 } else { 0 };
             let [taken, end] = [parsed.wall, end].map(|time| zone.format(time, digits));
             Terminal.report(&format_args!("{text} is {taken}; the log ends at {end}"));
         }

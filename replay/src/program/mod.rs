@@ -42,8 +42,12 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
             let (name, command) = arguments.command.get();
             two_formats(&words)?;
             command.check()?;
-            if command.reading().logs.is_empty() {
+            let logs = command.reading().logs;
+            if logs.is_empty() {
                 return Err(UsageError::NoLog { command: name, operands: command.operands() }.into());
+            }
+            if logs.iter().any(|log| log.as_os_str().is_empty()) {
+                return Err(UsageError::EmptyLog.into());
             }
             Ok(Request::Command(Box::new(arguments)))
         }
@@ -70,6 +74,14 @@ fn two_formats(words: &[&str]) -> Result<(), UsageError> {
     }
 }
 
+/// What argh, and what it asks for numbers, say of a value, and what is to be said of it.
+const SAID: [(&str, &str); 4] = [
+    ("duplicate values provided", "the option is there twice; leave one of them out"),
+    ("invalid digit found in string", "that is no whole number from 0 on; write one like 10"),
+    ("cannot parse integer from empty string", "that is no whole number from 0 on; write one like 10"),
+    ("number too large to fit in target type", "the number is too large; write one like 10"),
+];
+
 /// The line for arguments that argh rejects with this text: what is wrong, and the help that lists what is right.
 fn rejection(text: &str, arguments: &[&str]) -> String {
     let name = arguments.first().copied();
@@ -80,6 +92,13 @@ fn rejection(text: &str, arguments: &[&str]) -> String {
         Some(name) if command.is_none() && !name.starts_with('-') => format!("there is no command '{name}'"),
         _ => lines().collect::<Vec<&str>>().join(" "),
     };
+    for (said, instead) in SAID {
+        if reason.ends_with(said) {
+            reason.truncate(reason.len() - said.len());
+            reason.push_str(instead);
+        }
+    }
+    reason.truncate(reason.trim_end_matches('.').len());
     // argh takes a value behind a blank only
     let joined = reason.strip_prefix("Unrecognized argument: --").and_then(|option| option.split_once('='));
     if let Some(separate) = joined.map(|(option, value)| format!("; write --{option} {value}")) {
