@@ -384,3 +384,18 @@ fn before_the_log_begins_nothing_is_known() {
     assert_eq!((code, out.as_str()), (0, ""), "{err}");
     assert!(err.contains("nothing was recorded at that time; these logs hold"), "{err}");
 }
+
+/// Who sent a signal may take a line; when it ended is not cut off for that.
+#[test]
+fn a_long_story_of_the_end_leaves_the_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let how = "killed by SIGSEGV, sent by pid 1234567 (supervisor-of-iocs, user operations)";
+    let mut facts: Vec<(u64, Fact)> = scans(1, 5, 100).collect();
+    facts.push((6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: how.into() })));
+    write_events(&here.join("log"), "box1", 7, facts);
+    let (_, text) = last(here);
+    let lines: Vec<&str> = text.lines().take(2).collect();
+    assert!(lines[0].starts_with("IOC         demo on box1, pid 100: ended at 2026-09-21T14:13:"), "{text}");
+    assert_eq!(lines[1].trim(), how, "{text}");
+}

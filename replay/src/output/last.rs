@@ -22,8 +22,10 @@ use crate::words::{self, counted};
 use std::fmt::Write as _;
 use std::io;
 
-/// Columns of the screen, and the lines of each part: 51 in all.
+/// Columns of the screen, and those before the text of a line; and the lines of each part. The manual says how many all are at most:
+/// with the puts, headings and counts of what is not shown.
 const COLUMNS: usize = 100;
+const NAME: usize = 12;
 const MOST_MISSING: usize = 2;
 const MOST_BEGUN: usize = 5;
 const MOST_THREADS: usize = 6;
@@ -45,6 +47,11 @@ fn rate(last: &Last, count: u64, from: i64, to: i64) -> Option<f64> {
     (recorded > 0).then(|| count as f64 * SECOND as f64 / recorded as f64)
 }
 
+/// Whether a line of a part is shown whole.
+fn fits(text: &str) -> bool {
+    NAME + text.chars().count() <= COLUMNS
+}
+
 /// A part of the screen: its name stands before its first line.
 struct Part<'a, 'b> {
     out: &'a mut Out<'b>,
@@ -53,7 +60,7 @@ struct Part<'a, 'b> {
 
 impl Part<'_, '_> {
     fn line(&mut self, text: &str) -> io::Result<()> {
-        let whole = format!("{:<10}  {text}", std::mem::take(&mut self.name));
+        let whole = format!("{:<NAME$}{text}", std::mem::take(&mut self.name));
         let mut shown: String = whole.chars().take(COLUMNS).collect();
         if shown.len() < whole.len() {
             shown.truncate(shown.char_indices().nth(COLUMNS - 3).map_or(shown.len(), |(at, _)| at));
@@ -152,7 +159,15 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     };
     let host = known(&process.host).map(|host| format!(" on {host}")).unwrap_or_default();
     let mut part = Part { out, name: "IOC" };
-    part.line(&format!("{}{host}, pid {}: {what}", without_pid(&process.ioc, process.pid), process.pid))?;
+    let place = format!("{}{host}, pid {}", without_pid(&process.ioc, process.pid), process.pid);
+    match &last.ending {
+        // a long story must not push the time off the screen
+        Ending::Ended(how) if !fits(&format!("{place}: {what}")) => {
+            part.line(&format!("{place}: ended at {end}"))?;
+            part.line(how)?;
+        }
+        _ => part.line(&format!("{place}: {what}"))?,
+    }
     if let Ending::Unseen(by) = last.ending {
         part.line(&format!("ended by {}: a part of the log is missing", zone.format(by, 3)))?;
     }
