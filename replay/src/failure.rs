@@ -72,6 +72,13 @@ pub enum UsageError {
         /// The other logs.
         others: Vec<String>,
     },
+    /// A log was given in place of a time.
+    LogBeforeTime {
+        /// That log.
+        log: String,
+        /// The command and its operands.
+        usage: &'static str,
+    },
     /// Names and logs are not in order.
     Operands(WrongOperands),
     /// A text is not a valid time.
@@ -187,6 +194,9 @@ impl fmt::Display for UsageError {
             UsageError::LogBeforePv { log, pv, others } => {
                 write!(f, "{log} is a log; the PV comes before it: iocreplay why {pv} {log}")?;
                 others.iter().try_for_each(|other| write!(f, " {other}"))
+            }
+            UsageError::LogBeforeTime { log, usage } => {
+                write!(f, "{log} is a log; the time comes before it: iocreplay {usage} {log}")
             }
             UsageError::Operands(error) => error.fmt(f),
             UsageError::Time(error) => error.fmt(f),

@@ -74,6 +74,13 @@ fn bad_usage_is_exit_code_2() {
     fails(here, &["values", "log", "T:SP"], 2, &["log is a log", "iocreplay values T:SP log"]);
     fails(here, &["values", "T:SP", "log", "logg"], 2, &["logg is neither a log", "before log"]);
     fails(here, &["last", "log", "demo"], 2, &["nor an IOC before the logs"]);
+    fails(
+        here,
+        &["at", "log", "-15s"],
+        2,
+        &["log is a log; the time comes before it: iocreplay at TIME log"],
+    );
+    fails(here, &["diff", "-15s", "log", "-5s"], 2, &["log is a log", "iocreplay diff TIME TIME log"]);
     fails(here, &["values", "T:SP", "log", "--plot", "--follow"], 2, &["leave them or --follow out"]);
     fails(
         here,

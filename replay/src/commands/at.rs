@@ -2,12 +2,13 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone,
+    by_place, by_pv, moment, no_log_as_time, reading, time_zone, with_aliases, ByPlace, ByPv, Reading,
+    TimeZone,
 };
 use crate::answers::states;
 use crate::answers::states::state::FieldState;
 use crate::answers::states::to_setting::setting;
-use crate::failure::Failure;
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::model::setting::LeftOut;
 use crate::nothing_found::{explain, Kind};
@@ -46,6 +47,10 @@ impl Command for At {
 
     fn operands(&self) -> &'static str {
         "TIME "
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        no_log_as_time(&[self.time.as_str()], "at TIME")
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {

@@ -3,12 +3,12 @@
 use super::at::{report_left_out, restore};
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, moment, reading, time_zone, with_aliases, ByPlace, ByPv, ByWho, Reading,
-    TimeZone,
+    by_place, by_pv, by_who, moment, no_log_as_time, reading, time_zone, with_aliases, ByPlace, ByPv, ByWho,
+    Reading, TimeZone,
 };
 use crate::answers::states;
 use crate::answers::states::state::FieldState;
-use crate::failure::Failure;
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::model::obstacle::Obstacle;
 use crate::model::setting::LeftOut;
@@ -52,6 +52,10 @@ impl Command for Diff {
 
     fn operands(&self) -> &'static str {
         "TIME TIME "
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        no_log_as_time(&[self.first.as_str(), self.second.as_str()], "diff TIME TIME")
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {

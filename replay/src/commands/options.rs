@@ -395,6 +395,17 @@ pub fn time(
     moment(zone, text, boundary, logs).map(Some)
 }
 
+/// Refuses a log in place of a time, which comes before the logs. `usage`: the operands of the command.
+pub fn no_log_as_time(times: &[&str], usage: &'static str) -> Result<(), UsageError> {
+    let is_time = |text: &str| {
+        Zone::utc().parse_relative(text.trim(), Boundary::Start, Reference { now: 0, end: 0 }).is_ok()
+    };
+    match times.iter().find(|text| !is_time(text) && Path::new(text).exists()) {
+        Some(log) => Err(UsageError::LogBeforeTime { log: (*log).to_owned(), usage }),
+        None => Ok(()),
+    }
+}
+
 /// A time. See [`time`].
 pub fn moment(zone: &Zone, text: &str, boundary: Boundary, logs: &Logs) -> Result<i64, Failure> {
     moment_in(zone, text, boundary, Some(logs))

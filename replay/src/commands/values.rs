@@ -20,6 +20,7 @@ use crate::output::values::{databrowser, FORMATS};
 use crate::shown_names::{own_name, without_pid};
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
+use crate::words::counted;
 use crate::{width, Logs};
 use iocrec_cli::command;
 use iocrec_log::event::Value;
@@ -254,7 +255,7 @@ impl Values {
                 let obstacle = databrowser::obstacle(&line).or_else(|| {
                     let own = (Rc::clone(&line.host), Rc::clone(&line.ioc), line.pv());
                     let is_other = *pv.get_or_insert_with(|| own.clone()) != own;
-                    is_other.then_some("values of other PVs: a file has one")
+                    is_other.then_some("value: a file has those of one PV")
                 });
                 if let Some(obstacle) = obstacle {
                     *left_out.entry(obstacle).or_default() += 1;
@@ -265,7 +266,8 @@ impl Values {
         }
         writer.end(out)?;
         for (what, count) in left_out {
-            Terminal.report(&format_args!("left out {count} {what}"));
+            let (one, why) = what.split_once(": ").unwrap_or((what, "the file can't have it"));
+            Terminal.report(&format_args!("left out {}: {why}", counted(count, one)));
         }
         Ok(is_empty)
     }

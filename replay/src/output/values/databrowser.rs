@@ -53,12 +53,12 @@ impl Writer<ValueLine> for Samples<'_> {
     }
 }
 
-/// Why the Data Browser can't have this line.
+/// What this line is, and why the Data Browser can't have it.
 pub fn obstacle(line: &ValueLine) -> Option<&'static str> {
     match number(&line.value) {
-        _ if line.unseen.is_some() => Some("gaps: it has no lines for what went unseen"),
-        None => Some("values that are texts, arrays or not known"),
-        Some(number) if !number.is_finite() => Some("values that are not finite"),
+        _ if line.unseen.is_some() => Some("gap: it has no lines for what went unseen"),
+        None => Some("value: texts, arrays and what is not known are no samples"),
+        Some(number) if !number.is_finite() => Some("value: infinities and NaN are no samples"),
         Some(_) => None,
     }
 }
