@@ -160,6 +160,8 @@ pub enum UsageError {
     StreamFromTerminal,
     /// A map of replacements, but no copy in which they are.
     MapWithoutCopy,
+    /// A map of replacements in the copy, which others are to have, in this directory.
+    MapInCopy(PathBuf),
     /// A clock to be set right in a copy, which keeps its times.
     OffsetOfCopy,
     /// This option of redact has an empty name.
@@ -290,6 +292,11 @@ impl fmt::Display for UsageError {
             UsageError::MapWithoutCopy => {
                 f.write_str("--map is for a copy with the same replacements; name its directory, too: -o DIR")
             }
+            UsageError::MapInCopy(copy) => write!(
+                f,
+                "--map is for you only, and {} is the copy for others; name a file outside of it",
+                copy.display()
+            ),
             UsageError::OffsetOfCopy => {
                 f.write_str("a copy keeps its times: give --clock-offset to the commands that read it")
             }

@@ -397,12 +397,16 @@ fn nothing_is_overwritten() {
     for words in [
         vec!["redact", log, "--map", "x"],
         vec!["redact", log, "-o", ""],
+        // a copy is to be sent on as it is, without what tells the originals
+        vec!["redact", log, "-o", &at("new"), "--map", &at("new/map")],
+        vec!["redact", log, "-o", &at("new"), "--map", &at("new/../new/deep/map")],
         vec!["redact", log, "--values", "x"],
         vec!["redact", log, "--clock-offset", "box1=3600"],
     ] {
         let (code, _, err) = iocreplay(&words);
         assert_eq!((code, err.lines().count()), (2, 1), "{words:?}: {err}");
     }
+    assert!(!Path::new(&at("new")).exists());
     // without a place it only counts
     let (code, out, _) = iocreplay(&["redact", log]);
     assert_eq!((code, out.contains("events: ")), (0, true), "{out}");

@@ -9,7 +9,7 @@ use crate::out::{line, Out};
 use crate::redact::{copy, Choice, Copied, Values};
 use crate::terminal::Terminal;
 use iocrec_cli::command;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 command! {
     /// Copy logs without what tells of a site: users, hosts, addresses, programs, files, texts, names of PVs, records and
@@ -37,6 +37,17 @@ fn how(name: &str) -> Result<Values, String> {
         .ok_or_else(|| format!("unknown --values '{name}'; use replace, scale, drop or keep"))
 }
 
+/// Whether a file is in a directory, or would be; that need not be there yet.
+fn is_in(file: &Path, directory: &Path) -> bool {
+    let place = |path: &Path| {
+        let there = path.canonicalize();
+        there.or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+    };
+    // of a name alone the parent is empty
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    place(folder).starts_with(place(directory))
+}
+
 impl Command for Redact {
     /// The directory is no file that the answer goes to.
     fn reading(&self) -> Reading {
@@ -57,7 +68,10 @@ impl Command for Redact {
                 None => {}
             }
         }
-        Ok(())
+        match (&self.map, &self.output) {
+            (Some(map), Some(copy)) if is_in(map, copy) => Err(UsageError::MapInCopy(copy.clone())),
+            _ => Ok(()),
+        }
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
