@@ -751,12 +751,15 @@ fn a_dash_is_no_file_beside_the_answer() {
         &["values", "T:SP", "log", "--svg", "-"],
         &["follow", "log", "--once", "--state", "-"],
         &["follow", "log", "--once", "--textfile", "-"],
+        &["follow", "--position", "--spool", "-"],
     ] {
         let option = words[words.len() - 2];
         fails(here, words, 2, &[option, "does not write to standard output", "or ./- if it is meant"]);
     }
     let left: Vec<_> = fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["log"]);
+    fails(here, &["follow", "log", "--once", "--textfile", "log/x"], 2, &["in the directory of a log"]);
+    fails(here, &["follow", "--position", "--spool", ""], 2, &["--spool has an empty file name"]);
     let (code, _, err) = run(here, &["redact", "log", "-o", "./-"]);
     assert_eq!((code, here.join("-").is_dir()), (0, true), "{err}");
 }

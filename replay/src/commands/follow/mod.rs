@@ -133,6 +133,16 @@ impl Command for Follow {
 
     fn check(&self) -> Result<(), UsageError> {
         let is_streamed = self.is_streamed();
+        if let Some(spool) = &self.spool {
+            Destination::check_name("--spool", spool)?;
+        }
+        // a stream is no log that could be written to
+        let logs: &[PathBuf] = if is_streamed { &[] } else { self.logs.as_slice() };
+        for (option, file) in [("--state", &self.state), ("--textfile", &self.textfile)] {
+            if let Some(file) = file {
+                Destination::check_file(option, file, logs)?;
+            }
+        }
         if self.position {
             let refused = self.spool.is_none() || !self.logs.is_empty();
             return if refused { Err(UsageError::PositionOfSpool) } else { Ok(()) };
@@ -147,13 +157,6 @@ impl Command for Follow {
         let reading = self.reading();
         if let Some(file) = reading.file() {
             return Err(UsageError::FollowIntoFile(file.to_owned()));
-        }
-        for (option, path) in
-            [("--state", &self.state), ("--textfile", &self.textfile), ("--spool", &self.spool)]
-        {
-            if let Some(path) = path {
-                Destination::check_name(option, path)?;
-            }
         }
         if reading.offsets().is_auto() {
             return Err(UsageError::AutoWhileGrowing("follow"));
@@ -185,7 +188,6 @@ impl Command for Follow {
             let begin = || time(&zone, &self.since, Boundary::Start, &logs);
             let (since, kept) = match &self.state {
                 Some(file) => {
-                    Destination::check_file("--state", file, &reading.logs)?;
                     let kept = Kept::in_file(file, &logs, &reading.logs)?;
                     (kept.since(begin)?, Some(kept))
                 }
