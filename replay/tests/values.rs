@@ -889,3 +889,31 @@ fn properties_of_the_time() {
         assert_eq!(properties.high, Some(AlarmLimit { limit: 9.0, severity: 1 }));
     }
 }
+
+/// A put to a link from inside the IOC (`dbpf`): dbPutField changes links without dbPut. The second one was refused, or is of
+/// what the link was already.
+#[test]
+fn a_put_to_a_link_by_the_shell_changes_it() {
+    const INPA: u32 = 20;
+    let text = |text: &str| Value::Text(text.into());
+    let (rtype, name) = ("calc".into(), "INPA".into());
+    let mut events =
+        vec![(0, Fact::from(Field { id: INPA, ioc: 1, rtype, name, dbf: Dbf::InLink, menu: None }))];
+    for (time, asked, old, new) in [
+        (SECOND, "T:SP", "T:SLOW NPP NMS", "T:SP NPP NMS"),
+        (3 * SECOND, "T:SLOW", "T:SP NPP NMS", "T:SP NPP NMS"),
+    ] {
+        let (kind, record, field) = (PutKind::PutField, 2, Some(INPA));
+        let (thread, sp, site, dbf, count) = (CLIENT, -1000, 1, Dbf::String, 1);
+        let (requested, old) = (text(asked), text(old));
+        let hit = Put { thread, sp, site, kind, record, field, dbf, count, requested, old };
+        events.push((time, Fact::from(hit)));
+        let value = text(new);
+        events.push((time + SECOND / 2, Fact::FieldValue(FieldValue { record, field: INPA, value })));
+    }
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    let log = log_of(events);
+    for time in [2 * SECOND, 5 * SECOND] {
+        assert_eq!(at(log.path(), "T:CALC.INPA", time), (text("T:SP NPP NMS"), None), "{time}");
+    }
+}

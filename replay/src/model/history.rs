@@ -245,8 +245,8 @@ impl<'a> At<'a> {
         }
         let Some(of) = self.target(put) else { return };
         let begun = put.written.unwrap_or(self.span.start);
+        let definition = put.field.and_then(|field| context.field(field));
         if put.old != Value::Unknown {
-            let definition = put.field.and_then(|field| context.field(field));
             let old = outcome::as_asked(context, put, definition, put.old.clone());
             if let Some(line) = self.line(of, begun) {
                 let line = with(line, context, of, begun, old, Source::Head);
@@ -265,7 +265,9 @@ impl<'a> At<'a> {
         let failed = status != "ok" && status != "unknown";
         let is_cut = outcome::is_cut(&put.old, Source::Head) == Some(true);
         let has_changed = !inexact && agrees(&new, &put.old, is_cut) == Some(false);
-        let reached = put.wrote || put.packet.is_some();
+        // a put to a link shows no `dbPut`
+        let is_link = definition.is_some_and(|field| field.dbf.is_link());
+        let reached = put.wrote || put.packet.is_some() || is_link;
         if failed && !has_changed || !reached {
             return;
         }
