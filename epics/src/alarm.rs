@@ -41,6 +41,8 @@ const STATUSES: [&str; 22] = [
 
 /// The status of a record that had to process while it was disabled (DISA equals DISV).
 pub const DISABLE: u16 = 18;
+/// Status of a record that has had to process several times while it was active.
+pub const SCAN: u16 = 13;
 /// Status of a record without a value, with which all begin.
 pub const UDF: u16 = 17;
 

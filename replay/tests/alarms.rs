@@ -115,6 +115,47 @@ fn an_alarm_between_two_alike() {
     assert_eq!(story.told(), story.changes());
 }
 
+/// A record that is active for long has to process once more, again and again: dbProcess gives it the alarm SCAN at the eleventh
+/// time, and no hit shows that. Not so one that is INVALID.
+#[test]
+fn a_record_that_is_active_for_long() {
+    for severity in [0, 3] {
+        let mut story = Story::default();
+        story.scanned(SECOND / 2, 0);
+        story.scanned(SECOND, severity);
+        story.facts.push((2 * SECOND, process(SCAN, -100, 2, CALC)));
+        story.facts.push((
+            2 * SECOND + 50 * MS,
+            Fact::PactCheck(PactCheck { record: CALC, active: true, disabled: false }),
+        ));
+        let again = Process { thread: SCAN, sp: -100, site: 2, record: CALC, active: true };
+        story.facts.extend((1..=15).map(|time| (2 * SECOND + time * 100 * MS, Fact::Process(again))));
+        story.facts.push((5 * SECOND, complete(CB_LOW, -200, CALC, 1.0, 0)));
+        story.alarms.extend([(3 * SECOND + 100 * MS, 3), (5 * SECOND, 0)]);
+        assert_eq!(story.told(), story.changes());
+    }
+}
+
+/// Ten times give it none, and count anew once it has completed.
+#[test]
+fn a_record_that_is_active_for_a_while() {
+    let mut story = Story::default();
+    story.scanned(SECOND, 0);
+    let again = Process { thread: SCAN, sp: -100, site: 2, record: CALC, active: true };
+    for begin in [2, 4] {
+        story.facts.push((begin * SECOND, process(SCAN, -100, 2, CALC)));
+        story.facts.push((
+            begin * SECOND + MS,
+            Fact::PactCheck(PactCheck { record: CALC, active: true, disabled: false }),
+        ));
+        let times = (1..=10).map(|time| begin * SECOND + time * 100 * MS);
+        story.facts.extend(times.map(|time| (time, Fact::Process(again))));
+        story.facts.push((begin * SECOND + 1500 * MS, complete(CB_LOW, -200, CALC, 1.0, 0)));
+    }
+    let told = story.told();
+    assert!(told.is_empty(), "{told:?}");
+}
+
 /// All records begin with the alarm UDF, and some still have it when they have processed. Then it is an alarm like others.
 #[test]
 fn an_alarm_that_processing_leaves_as_it_began() {

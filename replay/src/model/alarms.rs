@@ -381,6 +381,11 @@ impl Alarms {
         }
     }
 
+    /// The alarm of the record with this number, as far as it is known.
+    pub fn alarm(&self, number: usize) -> Option<Alarm> {
+        self.records.get(number)?.as_ref()?.alarm
+    }
+
     fn step(&mut self, number: usize, known: &mut Known, place: impl FnOnce() -> Place, state: State) {
         let Some(alarm) = state.alarm else {
             self.leave(known, state.time, Until::Disabled, &state);

@@ -22,7 +22,7 @@ use crate::names::{is_lost, lost, number_of};
 use crate::reading::runs::course::passed;
 use crate::time::SECOND;
 use crate::words::counted;
-use epics::alarm::{DISABLE, UDF};
+use epics::alarm::{DISABLE, INVALID, SCAN, UDF};
 use iocrec_log::event::{Fact, Ioc, LossSource, RecordId, Snapshot, Tier, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -40,6 +40,9 @@ const BLIND: &str = "the processing of its records is not recorded";
 const LEFT: &str = "the run of its recorder has ended, and later logs don't tell of it";
 /// The same.
 const UNFINISHED: &str = "it has processed since, and was not seen to complete";
+/// How often dbProcess finds a record active before it gives it the alarm SCAN at the next time, unless it is INVALID already
+/// (MAX_LOCK in dbAccess.c of 3.14.12 to 7.0.10).
+const MAX_LOCK: u8 = 10;
 /// Time before the end in which a recorder that ends lets go of its IOCs: not unseen, for all that anybody asks.
 pub const LETTING_GO: i64 = 2 * SECOND as i64;
 /// Losses and the like that are remembered; a bound for hostile logs.
@@ -66,6 +69,9 @@ struct Last {
     began: Moment,
     /// Whether it was read last where its processing is not recorded.
     is_blind: bool,
+    /// How often it has had to process since it began to, that first time included; 0 if that was not seen. Counts to the alarm
+    /// SCAN.
+    calls: u8,
 }
 
 const _: () = assert!(size_of::<Last>() <= 64);
@@ -105,10 +111,12 @@ impl Last {
     }
 }
 
-/// A record's state, and the run that shows it, or the acknowledgement of its alarm.
+/// A record's state, and the run that shows it; that of one that got the alarm SCAN, if it was not INVALID; or the
+/// acknowledgement of its alarm.
 #[allow(clippy::large_enum_variant)] // each waits in a box of its own, and nearly all are states
 enum Waiting {
     State(Number, usize, State),
+    Busy(Number, usize, State),
     Acknowledged(Option<Number>, Box<PutLine>),
 }
 
@@ -445,11 +453,20 @@ impl<'a> Changes<'a> {
                         End::Open | End::Entered { .. } => {
                             if let Some((.., last)) = self.record(&chain.run, process.record) {
                                 last.open = Moment(last.open.0.max(begun));
+                                last.calls = 1;
                             }
+                        }
+                        End::Waiting => {
+                            if let Some((.., last)) = self.record(&chain.run, process.record) {
+                                last.calls = 1;
+                            }
+                        }
+                        End::Active => {
+                            let ahead = chain.run.wall(span.start).saturating_sub(begun);
+                            self.busy(top, chain, process.record, (begun, ahead), cause);
                         }
                         // It may have another alarm then: DISABLE, with the severity of its DISS.
                         End::Disabled | End::Skipped => self.disabled(chain, process.record, (time, ahead)),
-                        _ => {}
                     }
                 }
                 SpanKind::Put(put) => {
@@ -533,7 +550,7 @@ impl<'a> Changes<'a> {
         if last.seen.0 <= time {
             (last.seen, last.run) = (Moment(time), address(&chain.run));
         }
-        last.is_blind = false;
+        (last.is_blind, last.calls) = (false, 1);
         let began = std::mem::replace(&mut last.began, Moment(begun)).get();
         let before = last.taken();
         let as_before = before.is_some_and(|(taken, before, source)| {
@@ -640,9 +657,42 @@ impl<'a> Changes<'a> {
         self.origins.field_written((chain, number), (record, at), (&name, dbf), put, cause);
     }
 
+    /// A record had to process that was active. dbProcess does nothing then, but for the alarm that it gives one that is
+    /// active for long: no hit shows that.
+    fn busy(
+        &mut self,
+        top: &Chain,
+        chain: &Chain,
+        record: RecordId,
+        (time, ahead): (i64, i64),
+        cause: &mut Option<Rc<Cause>>,
+    ) {
+        if chain.run.is_sampled() {
+            return; // it may have had to more often
+        }
+        let run = address(&chain.run);
+        let Some((_, number, last)) = self.record(&chain.run, record) else { return };
+        if last.calls == 0 || last.calls > MAX_LOCK + 1 || last.run != run {
+            return;
+        }
+        last.calls += 1;
+        if last.calls <= MAX_LOCK + 1 {
+            return;
+        }
+        // what is lost since it began may be its completion
+        let seen = last.began.get().or(last.seen.get()).filter(|seen| *seen <= time);
+        last.seen = Moment(last.seen.0.max(time));
+        let alarm = Some((INVALID, SCAN));
+        last.take(time, alarm, Source::Process);
+        let cause = Rc::clone(cause.get_or_insert_with(|| self.origins.cause(top, self.root.as_deref())));
+        let state = State { ahead, alarm, cause: Some(cause), seen, ..unknown(time) };
+        self.wait(time, Waiting::Busy(number, run, state));
+    }
+
     fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
         let is_next = time < self.coming;
         let Some((_, number, last)) = self.record(&chain.run, record) else { return };
+        last.calls = 1;
         // It has the alarm DISABLE until it processes: dbProcess gives it once, with the severity of its DISS then.
         let is_known = |alarm: Option<Alarm>| alarm.is_none_or(|(_, status)| status == DISABLE);
         if last.taken().is_some_and(|(taken, alarm, _)| is_next && taken <= time && is_known(alarm)) {
@@ -747,7 +797,10 @@ impl<'a> Changes<'a> {
             let ((time, _), waiting) = first.remove_entry();
             self.now = self.now.max(time);
             match *waiting {
-                Waiting::State(number, run, mut state) => {
+                // dbProcess leaves it as it is
+                Waiting::Busy(number, ..)
+                    if self.fold.alarm(number).is_none_or(|known| known.0 >= INVALID) => {}
+                Waiting::State(number, run, mut state) | Waiting::Busy(number, run, mut state) => {
                     let known = Known {
                         processes: &self.processes,
                         origins: &self.origins,
