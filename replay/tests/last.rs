@@ -399,3 +399,20 @@ fn a_long_story_of_the_end_leaves_the_time() {
     assert!(lines[0].starts_with("IOC         demo on box1, pid 100: ended at 2026-09-21T14:13:"), "{text}");
     assert_eq!(lines[1].trim(), how, "{text}");
 }
+
+/// Its probes were still being placed when it ended: what is missing is all that came before.
+#[test]
+fn an_ioc_that_ended_before_it_was_recorded() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let cause = "its probes had to be placed".to_owned();
+    let facts = vec![
+        (14 * SECOND, Fact::Attached(Attached { ioc: 1, from: 12 * SECOND, since: 14 * SECOND, cause })),
+        (14 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "it ended before it was recorded".into() })),
+    ];
+    record_as(&log, 7, 10, Fact::Mark("begin".into()), facts, 20);
+    let (json, text) = last(here);
+    let [gap] = json["not_seen"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    assert!(gap["to"] == json["end"] && gap["from"] != gap["to"], "{json}");
+    assert!(text.contains("nothing of it is recorded") && !text.contains("missing     after"), "{text}");
+}

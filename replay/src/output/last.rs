@@ -176,9 +176,10 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     }
     let span = duration(u64::try_from(last.end.saturating_sub(last.from)).unwrap_or(0));
     let uptime = process.ran_until(last.end).map(|ran| format!("it had run for {}; ", duration(ran)));
-    let recorded = match last.end.saturating_sub(last.from) < MINUTE {
-        true => format!("only its last {span} are recorded"),
-        false => format!("its last {span}, from {}", zone.format(last.from, 3)),
+    let recorded = match last.end.saturating_sub(last.from) {
+        ..=0 => "nothing of it is recorded".to_owned(),
+        1..MINUTE => format!("only its last {span} are recorded"),
+        _ => format!("its last {span}, from {}", zone.format(last.from, 3)),
     };
     part.line(&format!("{}{recorded}", uptime.unwrap_or_default()))
 }

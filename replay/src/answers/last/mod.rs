@@ -340,10 +340,12 @@ impl Last {
         });
         self.not_seen.extend(skipped);
         let (from, end) = (self.from, self.end);
-        self.not_seen.retain(|seen| seen.from < end && seen.to > from);
+        // of an IOC that ended before it was recorded there is no other time to tell of
+        let since = if from < end { from } else { end.saturating_sub(MINUTE) };
+        self.not_seen.retain(|seen| seen.from < end && seen.to > since);
         self.not_seen.sort_by_key(|seen| seen.from);
         for seen in &mut self.not_seen {
-            (seen.from, seen.to) = (seen.from.max(from), seen.to.min(end));
+            (seen.from, seen.to) = (seen.from.max(since), seen.to.min(end));
         }
         // behind times of which nothing is known
         let by_packets = match self.packets_only {
