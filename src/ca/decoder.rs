@@ -110,6 +110,12 @@ impl Decoder {
         }
     }
 
+    /// Whether packets between these ends have come from `time` or later. If not, another circuit between them may seem open that
+    /// had ended by then.
+    pub fn has_come_to(&self, namespace: Namespace, client: Address, server: Address, time: u64) -> bool {
+        self.connections.last(namespace, client, server).is_some_and(|last| last >= time)
+    }
+
     /// The network namespace in which a circuit is recorded if its client is in `namespace`: that of the server's
     /// address, if it is captured.
     pub fn home(&self, namespace: Namespace, server: Address) -> Namespace {

@@ -148,3 +148,36 @@ fn closed_windows_of_the_ioc() {
         assert!(tier == "packet" || missing == 0, "{text}");
     }
 }
+
+/// A client that breaks its circuit off and connects again from the same port: while the packets of that still wait in the
+/// ring, the server's thread has its first hit. Each put belongs to the circuit on which it came.
+#[test]
+fn a_port_that_is_used_again_at_once() {
+    let Some(rig) = Rig::alone("port-again") else { return };
+    let ioc = rig.ioc("again", PORT, "puts.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    let (mut raw, _) = rig.raw_client(PORT);
+    let mut ask = |command: Value| {
+        raw.send(&command.to_string());
+        raw.line_as_json()
+    };
+    let (circuits, port) = (1..31, 45000);
+    for number in circuits.clone() {
+        let open = json!({
+            "do": "open", "create": ["PUT:LONG"], "priority": 0, "user": format!("user{number}"), "port": port,
+        });
+        let sids = ask(open)["sids"].clone();
+        let put = json!([19, 0, 1, sids[0], 1, number.to_string()]);
+        assert_eq!(ask(json!({"do": "send", "fields": put, "until": [19]}))["answer"][3], 1);
+        ask(json!({"do": "close", "reset": true}));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let line = |put: &Value| json!([put["user"], put["new"].as_f64(), put["source"]]);
+    let said: Vec<Value> = rig.puts(&["--pv", "PUT:LONG"]).iter().map(line).collect();
+    let expected: Vec<Value> =
+        circuits.map(|number| json!([format!("user{number}"), f64::from(number), "both"])).collect();
+    assert_eq!(said, expected);
+}

@@ -7,7 +7,8 @@ Commands on stdin, one JSON object per line; each is answered with a line of JSO
     {"do": "search", "name": PV, "seconds": N}     asks for a name ten times a second, over UDP
     {"do": "storm", "names": N, "seconds": S}      asks for so many names, each once, one in each datagram
     {"do": "open", "create": [PV, ...], "priority": N}
-                                                   a circuit with these channels, once all are answered
+                                                   a circuit with these channels, once all are answered; "user": NAME
+                                                   who says to be, "port": N from this port
     {"do": "off", "seconds": N}                    EVENTS_OFF, and EVENTS_ON after that time
     {"do": "stall", "pv": PV, "count": N}          a circuit with a small receive buffer that subscribes to so
                                                    many doubles, and then reads nothing; "also": a second PV
@@ -78,10 +79,14 @@ class Client:
                 time.sleep(ahead)
         return {"took": time.monotonic() - begin}
 
-    def open(self, create, priority):
-        self.circuit = socket.create_connection(self.server)
+    def open(self, create, priority, user="raw", port=0):
+        self.circuit = socket.socket()
+        self.circuit.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.circuit.bind(("127.0.0.1", port))
+        self.circuit.connect(self.server)
         self.bytes = 0
-        hello = message(0, priority, 13) + message(20, payload=b"raw\0") + message(21, payload=b"rawhost\0")
+        hello = message(0, priority, 13) + message(20, payload=user.encode() + b"\0")
+        hello += message(21, payload=b"rawhost\0")
         asked = b"".join(message(18, p1=cid, p2=13, payload=name.encode() + b"\0") for cid, name in enumerate(create))
         self.circuit.sendall(hello + asked)
         answers = []

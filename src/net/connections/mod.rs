@@ -118,6 +118,11 @@ impl<P: Protocol> Connections<P> {
         (connection.client == client).then(|| (&connection.state, connection.closed_at()))
     }
 
+    /// Time of the last packet of the connection between these ends, or of its adoption.
+    pub fn last(&self, namespace: Namespace, client: impl Into<End>, server: impl Into<End>) -> Option<u64> {
+        self.table.get(&Key::new(namespace, client.into(), server.into())).map(|connection| connection.last)
+    }
+
     /// How certain it is that a segment with data is of this protocol: 3 if its connection has shown a message, 2 if it begins
     /// as a message does, 1 if its connection is open, else 0.
     pub fn claim(&self, namespace: Namespace, segment: &Segment) -> u8 {

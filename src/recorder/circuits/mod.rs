@@ -267,16 +267,22 @@ impl Circuits {
         self.protocols.ca.seed(namespace, now, *address, server, user, host, 0, &channels, &mut self.events)
     }
 
-    /// Ties threads to circuits as these get their ids.
-    pub fn tie_threads(&mut self, env: &mut Env<'_>) {
+    /// Ties threads to circuits as these get their ids; `all`: without waiting for packets.
+    pub fn tie_threads(&mut self, env: &mut Env<'_>, all: bool) {
         let now = env.monotonic();
         for unknown in std::mem::take(&mut self.server_threads.unknown) {
             let (client, namespace, server) = (unknown.client.address, unknown.namespace, unknown.server);
+            let ca = &self.protocols.ca;
             // a client may have gone by now
-            let open = self.protocols.ca.circuit(namespace, client, server).is_some();
-            let circuit = match self.protocols.ca.circuit_then(namespace, client, server, unknown.time) {
+            let open = ca.circuit(namespace, client, server).is_some();
+            let then = ca.circuit_then(namespace, client, server, unknown.time);
+            let waits = !all && now < unknown.noted.saturating_add(PACKETS_LAG);
+            let circuit = match then {
                 Some(circuit) if !open => circuit,
-                None if now < unknown.noted.saturating_add(PACKETS_LAG) => {
+                // the one that seems open may be an earlier one from the same port, of which the end is still to come
+                _ if waits
+                    && (then.is_none() || !ca.has_come_to(namespace, client, server, unknown.time)) =>
+                {
                     self.server_threads.unknown.push(unknown);
                     continue;
                 }
@@ -336,6 +342,7 @@ impl Circuits {
 
     /// Gives up all waiting when recording ends.
     pub fn finish(&mut self, env: &mut Env<'_>) {
+        self.tie_threads(env, true);
         self.protocols.finish(env.monotonic(), &mut self.events);
         self.hand_over(env);
     }
@@ -343,9 +350,12 @@ impl Circuits {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+    use crate::recorder::circuits::server_threads::Unknown;
     use crate::recorder::selection::Selection;
-    use crate::recorder::testing::Bench;
+    use crate::recorder::testing::{Bench, MILLISECOND, SECOND};
     use iocrec_log::event::{CaPut, Channel, Origin, PvaMonitor};
 
     fn channel(circuit: CircuitId, id: ChannelId, pv: &str) -> Fact {
@@ -401,5 +411,41 @@ mod tests {
             matches!(facts.as_slice(), [Fact::PvaMonitor(of), Fact::ChannelEnd(1)] if of.channel == 2),
             "{facts:?}"
         );
+    }
+
+    /// While the end of a circuit and the beginning of the next one from the same port are still in the packets' ring, the old
+    /// one seems open. It is not the one that a thread serves that has its first hit then.
+    #[test]
+    fn a_thread_waits_for_the_packets_of_its_circuit() {
+        let mut bench = Bench::new();
+        let mut circuits = Circuits::default();
+        let address = Address::new(Ipv4Addr::new(10, 0, 0, 1), 45000);
+        let server = Address::new(Ipv4Addr::new(10, 0, 0, 2), 5064);
+        let client = |user: &str| Client {
+            address,
+            user: user.to_owned(),
+            host: String::new(),
+            tid: Some(7),
+            channels: Vec::new(),
+        };
+        let tied = |bench: &Bench| {
+            let is_tie = |fact: &&Fact| matches!(fact, Fact::ServerThread(_));
+            bench.facts().iter().filter(is_tie).count()
+        };
+        circuits.seed_client(0, SECOND, server, &client("before"));
+        let unknown =
+            |thread, time| Unknown { thread, time, noted: time, client: client("x"), namespace: 0, server };
+        circuits.server_threads.unknown.push(unknown(1, SECOND - MILLISECOND));
+        circuits.server_threads.unknown.push(unknown(2, 2 * SECOND));
+        bench.clock.monotonic.set(2 * SECOND + 50 * MILLISECOND);
+        circuits.tie_threads(&mut bench.env(), false);
+        assert_eq!(tied(&bench), 1, "the one whose circuit was seen later than its hit");
+        bench.clock.monotonic.set(2 * SECOND + 500 * MILLISECOND);
+        circuits.tie_threads(&mut bench.env(), false);
+        assert_eq!(tied(&bench), 2, "its packets would have come by now");
+        circuits.server_threads.unknown.push(unknown(3, 3 * SECOND));
+        bench.clock.monotonic.set(3 * SECOND);
+        circuits.finish(&mut bench.env());
+        assert_eq!(tied(&bench), 3, "no more packets come");
     }
 }

@@ -10,7 +10,7 @@ pub struct ServerThreads;
 
 impl Source for ServerThreads {
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
-        cx.circuits.tie_threads(&mut cx.env);
+        cx.circuits.tie_threads(&mut cx.env, false);
         false
     }
 
