@@ -1,12 +1,14 @@
 //! Shell scripts that iocreplay writes, run against a real IOC: they put back what they say.
 //!
-//! caput and caget are stand-ins (tests/rig/caput.py): no package that scripts/setup installs has those of EPICS Base.
+//! caput and caget are those of EPICS Base, which scripts/setup fetches for x86-64, and their stand-ins (tests/rig/caput.py),
+//! which other tests use on other machines.
 
-use crate::rig::{environment, iocreplay, rig_file, Rig};
+use crate::rig::{environment, epics_programs, iocreplay, not_run, rig_file, Needs, Rig};
 use serde_json::{json, Value};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::net::UdpSocket;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
@@ -17,10 +19,55 @@ const ENUM: u16 = 3;
 const CHAR: u16 = 4;
 const DOUBLE: u16 = 6;
 
-/// The stand-ins, by the names of the real ones, in a directory.
-pub fn tools(dir: &Path) {
+/// caput and caget for scripts.
+pub struct Tools {
+    /// Their directory.
+    pub directory: PathBuf,
+    /// EPICS Base's own, no stand-ins.
+    pub are_real: bool,
+    /// In place of a repeater in the test's network: without one each of them would start it, and it would outlive the test.
+    _repeater: Option<UdpSocket>,
+}
+
+impl Tools {
+    fn new(directory: PathBuf, are_real: bool) -> Tools {
+        Tools { directory, are_real, _repeater: UdpSocket::bind("0.0.0.0:5065").ok() }
+    }
+}
+
+/// The tools for a test with this directory: EPICS Base's own, as scripts/setup fetched them, or else those in PATH. Else
+/// stand-ins, which is reported.
+pub fn tools(test: &str, dir: &Path) -> Tools {
+    if let Some(directory) = real(dir) {
+        return Tools::new(directory, true);
+    }
+    let found = Command::new("sh").args(["-c", "command -v caget && command -v caput"]).output().expect("sh");
+    let found = String::from_utf8(found.stdout).expect("UTF-8");
+    if let [_, caput] = found.lines().collect::<Vec<_>>()[..] {
+        let directory = Path::new(caput).parent().expect("a directory").to_path_buf();
+        return Tools::new(directory, true);
+    }
+    not_run(&format!("{test}, by EPICS Base's own caput"), Needs::Machine("x86-64"));
+    Tools::new(stand_ins(dir), false)
+}
+
+/// EPICS Base's own tools, in a directory of their own: without caRepeater.
+fn real(dir: &Path) -> Option<PathBuf> {
+    let programs = epics_programs()?;
+    let directory = dir.join("base");
+    fs::create_dir(&directory).expect("a directory");
     for name in ["caput", "caget"] {
-        let path = dir.join(name);
+        symlink(programs.join(name), directory.join(name)).expect("a link");
+    }
+    Some(directory)
+}
+
+/// The stand-ins, by the names of the real ones, in a directory of their own.
+fn stand_ins(dir: &Path) -> PathBuf {
+    let directory = dir.join("stand-ins");
+    fs::create_dir(&directory).expect("a directory");
+    for name in ["caput", "caget"] {
+        let path = directory.join(name);
         let python = environment().join("bin/python");
         let rig = rig_file("caput.py");
         let start = format!(
@@ -30,6 +77,16 @@ pub fn tools(dir: &Path) {
         );
         fs::write(&path, start).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    directory
+}
+
+/// The stand-ins and, if there are some for this machine, the real tools.
+fn all_tools(test: &str, dir: &Path) -> Vec<Tools> {
+    let tools = tools(test, dir);
+    match tools.are_real {
+        true => vec![Tools::new(stand_ins(dir), false), tools],
+        false => vec![tools],
     }
 }
 
@@ -81,18 +138,18 @@ fn a_script_repeats_the_puts() {
             client.put(pv, dbr, other.clone(), true);
         }
     };
-    before(&mut client);
-    tools(&rig.dir);
-
-    let shown = run(&script, &rig.dir, &[]);
-    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
-    assert_eq!(client.get("PUT:DOUBLE"), json!(5.0), "without --yes it only shows");
-    let written = run(&script, &rig.dir, &["--yes"]);
-    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
-    for (pv, _, _, expected, _) in puts.iter().filter(|put| !put.3.is_null()) {
-        assert_eq!(client.get(pv), *expected, "{pv}");
+    for tools in all_tools("scripts", &rig.dir) {
+        before(&mut client);
+        let shown = run(&script, &tools.directory, &[]);
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+        assert_eq!(client.get("PUT:DOUBLE"), json!(5.0), "without --yes it only shows");
+        let written = run(&script, &tools.directory, &["--yes"]);
+        assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+        for (pv, _, _, expected, _) in puts.iter().filter(|put| !put.3.is_null()) {
+            assert_eq!(client.get(pv), *expected, "{pv} by {}", tools.directory.display());
+        }
+        assert_eq!(run(&script, &tools.directory, &["--wrong"]).status.code(), Some(2));
     }
-    assert_eq!(run(&script, &rig.dir, &["--wrong"]).status.code(), Some(2));
 }
 
 #[test]
@@ -111,25 +168,26 @@ fn a_script_restores_the_values_of_a_time() {
     let now = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output().unwrap().stdout;
     let now = String::from_utf8(now).unwrap().trim().to_owned();
     assert!(recorder.stop().success());
-    client.put("PUT:DOUBLE", DOUBLE, json!(7.0), true);
-    client.put("PUT:ENUM", ENUM, json!(2), true);
-    client.put("PUT:TEXT", STRING, json!("other"), true);
-    client.put("PUT:SHORTS", DOUBLE, json!([9.0]), true);
     let script = rig.dir.join("script");
     let pvs = ["--pv", "PUT:DOUBLE", "--pv", "PUT:ENUM", "--pv", "PUT:TEXT", "--pv", "PUT:SHORTS"];
     let mut command = Command::new(iocreplay());
     let done = command.args(["at", &now, "--format", "caput"]).args(pvs).arg(rig.log()).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     fs::write(&script, &done.stdout).unwrap();
-    tools(&rig.dir);
-    let shown = run(&script, &rig.dir, &[]);
-    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
-    let text = String::from_utf8(shown.stdout).unwrap();
-    assert!(text.contains("PUT:DOUBLE: 7 -> 0.10000000000000001"), "{text}");
-    let written = run(&script, &rig.dir, &["--yes"]);
-    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
-    assert_eq!(client.get("PUT:DOUBLE"), json!(0.1));
-    assert_eq!(client.get("PUT:ENUM"), json!(1));
-    assert_eq!(client.get("PUT:TEXT"), json!(" it's \\ $(x)"));
-    assert_eq!(client.get("PUT:SHORTS"), json!([1, -2]));
+    for tools in all_tools("scripts-at", &rig.dir) {
+        client.put("PUT:DOUBLE", DOUBLE, json!(7.0), true);
+        client.put("PUT:ENUM", ENUM, json!(2), true);
+        client.put("PUT:TEXT", STRING, json!("other"), true);
+        client.put("PUT:SHORTS", DOUBLE, json!([9.0]), true);
+        let shown = run(&script, &tools.directory, &[]);
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+        let text = String::from_utf8(shown.stdout).unwrap();
+        assert!(text.contains("PUT:DOUBLE: 7 -> 0.10000000000000001"), "{text}");
+        let written = run(&script, &tools.directory, &["--yes"]);
+        assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+        assert_eq!(client.get("PUT:DOUBLE"), json!(0.1));
+        assert_eq!(client.get("PUT:ENUM"), json!(1));
+        assert_eq!(client.get("PUT:TEXT"), json!(" it's \\ $(x)"));
+        assert_eq!(client.get("PUT:SHORTS"), json!([1, -2]));
+    }
 }

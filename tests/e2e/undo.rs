@@ -1,11 +1,10 @@
 //! `iocreplay undo`: its script gives a real IOC the values back that it had.
 //!
-//! The script runs EPICS Base's caput and caget if both are in PATH, else their stand-ins (tests/rig/caput.py), since
-//! nothing that scripts/setup installs has the tools. Names and values that try to be commands are tested in
-//! replay/tests/undo.rs.
+//! The script runs EPICS Base's caput and caget; on machines for which there are none, their stand-ins (tests/rig/caput.py).
+//! Names and values that try to be commands are tested in replay/tests/undo.rs.
 
 use crate::rig::{iocreplay, wait_until, Client, Rig};
-use crate::scripts;
+use crate::scripts::{self, Tools};
 use serde_json::{json, Value};
 use std::fs;
 use std::process::{Command, Output};
@@ -52,9 +51,9 @@ fn characters(text: &str) -> Value {
     text.bytes().chain([0]).collect()
 }
 
-/// Runs the script, with the stand-ins if they are in the rig's directory.
-fn script(rig: &Rig, options: &[&str]) -> Output {
-    scripts::run(&rig.dir.join("undo.sh"), &rig.dir, options)
+/// Runs the script with these tools.
+fn script(rig: &Rig, tools: &Tools, options: &[&str]) -> Output {
+    scripts::run(&rig.dir.join("undo.sh"), &tools.directory, options)
 }
 
 fn values(client: &mut Client) -> Vec<Value> {
@@ -63,11 +62,8 @@ fn values(client: &mut Client) -> Vec<Value> {
 
 #[test]
 fn undo_gives_a_real_ioc_its_values_back() {
-    let found = Command::new("sh").args(["-c", "command -v caput && command -v caget"]).output().expect("sh");
     let Some(rig) = Rig::new("undo") else { return };
-    if !found.status.success() {
-        scripts::tools(&rig.dir);
-    }
+    let tools = scripts::tools("undo", &rig.dir);
     let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     let mut operator = rig.client("libca", &[PORT], &[]);
@@ -97,11 +93,11 @@ fn undo_gives_a_real_ioc_its_values_back() {
     assert!(remarks.contains("the log begins at") && remarks.contains("is not undone"), "{remarks}");
     let text = fs::read_to_string(rig.path("undo.sh")).expect("a script");
 
-    let shown = script(&rig, &[]);
+    let shown = script(&rig, &tools, &[]);
     assert!(shown.status.success(), "{text}\n{shown:?}");
     assert_ne!(values(&mut operator), before, "without --yes it writes nothing");
     operator.put("PUT:LONG", LONG, json!(99), NOTIFY);
-    let done = script(&rig, &["--yes"]);
+    let done = script(&rig, &tools, &["--yes"]);
     assert!(done.status.success(), "{text}\n{done:?}");
     let errors = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(errors.contains("PUT:LONG is left as it is: it has the value 99, no longer -8"), "{errors}");
@@ -111,6 +107,6 @@ fn undo_gives_a_real_ioc_its_values_back() {
         .map(|((pv, ..), before)| if *pv == "PUT:LONG" { json!(99) } else { before.clone() })
         .collect();
     assert_eq!(values(&mut operator), expected, "{text}\n{done:?}");
-    let again = script(&rig, &["--yes"]);
+    let again = script(&rig, &tools, &["--yes"]);
     assert!(again.status.success() && !String::from_utf8_lossy(&again.stdout).contains("done"), "{again:?}");
 }

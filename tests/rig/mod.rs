@@ -27,7 +27,9 @@ pub use ioc::Ioc;
 pub use mounts::{enter_mounts_with_tracefs, enter_private_mounts, mount_small};
 pub use network::{beside, join_by_switch, join_networks, join_networks_by};
 pub use not_run::{not_run, Needs};
-pub use programs::{check_script, environment, epics_versions, iocreplay, python, rig_file, IOCREC};
+pub use programs::{
+    check_script, environment, epics_programs, epics_versions, iocreplay, python, rig_file, IOCREC,
+};
 pub use recorder::{json_lines, Running, FLUSH};
 pub use wait::{wait_until, Delays, PATIENCE};
 

@@ -61,7 +61,7 @@ pub fn epics_versions() -> Vec<String> {
     let list = fs::read_to_string(rig_file("epics-versions.txt")).expect("the list is there");
     let versions = list.lines().filter(|line| !line.starts_with('#'));
     let of_this_machine = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
-        [version, python] if python != "source" => Some(version.to_string()),
+        [version, python] if !["source", "programs"].contains(&python) => Some(version.to_string()),
         _ => None,
     };
     let versions: Vec<String> = versions.filter_map(of_this_machine).collect();
@@ -70,6 +70,17 @@ pub fn epics_versions() -> Vec<String> {
         assert!(libraries.exists(), "{} is missing; run scripts/setup", libraries.display());
     }
     versions
+}
+
+/// The directory of EPICS Base's own programs (caput, caget, camonitor, caRepeater), which scripts/setup fetches; None on
+/// machines for which no package has them. A client that finds caRepeater in PATH starts it, and it outlives the test.
+pub fn epics_programs() -> Option<PathBuf> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let programs = environment().join("epics/programs/bin");
+    assert!(programs.exists(), "{} is missing; run scripts/setup", programs.display());
+    Some(programs)
 }
 
 /// Runs a script of the repository that checks a file; its output.

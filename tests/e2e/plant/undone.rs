@@ -2,26 +2,21 @@
 //! (tests/rig/plant/undone.py): every field has the value again that it had then, or the script or iocreplay has said that
 //! it has not.
 //!
-//! By EPICS Base's caput and caget if they are in PATH, else by their stand-ins. `IOCREC_PLANT_SEED=N` makes other puts,
-//! `IOCREC_PLANT_UNDONE=DIR` takes a plant that is recorded already.
+//! By EPICS Base's caput and caget, or by their stand-ins on machines for which there are none. `IOCREC_PLANT_SEED=N` makes
+//! other puts, `IOCREC_PLANT_UNDONE=DIR` takes a plant that is recorded already.
 
 use super::{is_right, iso, same, Plant};
 use crate::rig::{self, iocreplay, not_run, Needs, Rig};
 use crate::scripts;
 use serde_json::{json, Value};
 use std::path::Path;
-use std::process::Command;
 
 fn record() -> Plant {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plant-undone");
     let _ = std::fs::remove_dir_all(&directory); // there may be none
     let rig = Rig::alone("plant-undone").expect("root");
-    let found = Command::new("sh").args(["-c", "command -v caput && command -v caget"]).output().expect("sh");
-    let mut path = std::env::var("PATH").unwrap_or_default();
-    if !found.status.success() {
-        scripts::tools(&rig.dir);
-        path = format!("{}:{path}", rig.dir.display());
-    }
+    let tools = scripts::tools("plant-undone", &rig.dir);
+    let path = format!("{}:{}", tools.directory.display(), std::env::var("PATH").unwrap_or_default());
     let seed = std::env::var("IOCREC_PLANT_SEED").unwrap_or("1".to_owned());
     let mut script = rig::python("plant/undone.py");
     script.arg(&directory).arg(seed).env("PATH", path);

@@ -10,6 +10,7 @@ that was written since then the value that it had at that moment, before the scr
 
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -55,6 +56,9 @@ class Undone(Kinds):
 
     def run(self):
         self.fields = {}
+        # in place of a repeater, which each caput would start, and which would outlive all of this
+        self.repeater = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.repeater.bind(("", 5065))
         self.start_iocs()
         self.observer = Observer(self.ports)
         self.observer.know(self.records)
