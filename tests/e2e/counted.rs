@@ -1,8 +1,10 @@
 //! What goes over circuits beside puts, counted, and all else that Channel Access has: as a client counted it that says
 //! every byte itself, and as a real IOC answered.
 
-use crate::rig::{json_lines, wait_until, Rig};
+use crate::rig::{epics_programs, json_lines, not_run, wait_until, Needs, Rig};
 use serde_json::{json, Value};
+use std::fs;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -206,6 +208,46 @@ fn all_else_is_told_as_it_was() {
     assert_eq!(reasons, ["numbers_skipped", "numbers_back"], "{odd:#?}");
     let [repeater] = &of("repeater")[..] else { panic!("{lines:#?}") };
     assert_eq!((&repeater["count"], &repeater["text"]), (&json!(3), &json!("0 confirmed")));
+}
+
+/// The repeater of EPICS Base confirms every registration, each from a port of its own: those of its own client, which sends
+/// it nothing in a datagram, and those of another, which sends a message.
+#[test]
+fn a_real_repeater_confirms() {
+    let Some(rig) = Rig::new("repeater") else { return };
+    let Some(programs) = epics_programs() else { return not_run("repeater", Needs::Machine("x86-64")) };
+    let ioc = rig.ioc("repeated", PORT, "puts.db", &[]);
+    let started = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo ready; exec \"$@\"", "sh"]).arg(programs.join(name)).args(arguments);
+        command.env("EPICS_CA_ADDR_LIST", format!("127.0.0.1:{PORT}")).env("EPICS_CA_AUTO_ADDR_LIST", "NO");
+        rig.ioc_by(name, &mut command)
+    };
+    let _repeater = started("caRepeater", &[]);
+    wait_until("the repeater is there", || {
+        fs::read_to_string("/proc/thread-self/net/udp").expect("sockets").contains(":13C9 ")
+    });
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    let _monitor = started("camonitor", &["PUT:LONG"]);
+    let (mut raw, _) = rig.raw_client(PORT);
+    let register = json!([24, 0, 0, 0, 0, ""]);
+    raw.send(&json!({"do": "tell", "port": 5065, "messages": [register, register, register]}).to_string());
+    raw.line_as_json();
+    // a client of EPICS Base registers after 10 s, and once more a second later
+    sleep(Duration::from_secs(13));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = net(&rig, &["--kind", "repeater"]);
+    // one line a minute
+    let asked: u64 = lines.iter().filter_map(|line| line["count"].as_u64()).sum();
+    let text = |line: &Value| line["text"].as_str().expect("a text").to_owned();
+    let confirmed: Vec<u64> = lines
+        .iter()
+        .map(|line| text(line).strip_suffix(" confirmed").expect("confirmations").parse().expect("a number"))
+        .collect();
+    assert!(asked >= 5, "three, and one of each client at least: {lines:#?}");
+    assert_eq!(confirmed.iter().sum::<u64>(), asked, "{lines:#?}");
 }
 
 /// An IOC that stands still for longer than clients wait for an ECHO, and answers it then.

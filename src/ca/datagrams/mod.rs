@@ -20,11 +20,16 @@ use crate::net::udp::datagram::Datagram;
 use crate::net::udp::searches::{self, Answer, Asking};
 use crate::net::udp::watched::Watched;
 use crate::net::udp::{scope, Scope, Seen, Selected};
+use crate::net::Namespace;
 
 /// UDP ports of servers and of repeaters, unless somebody says otherwise.
 const PORTS: (u16, u16) = (5064, 5065);
 /// Repeaters whose clients are counted: one on each host, and a few on other ports.
 const MAX_REPEATERS: usize = 64;
+/// Clients whose registrations may be confirmed yet, which takes a repeater some microseconds for each.
+const MAX_REGISTERING: usize = 64;
+/// REPEATER_CONFIRM without a payload, as the first 32 bits of a datagram.
+const CONFIRM: u32 = (REPEATER_CONFIRM as u32) << 16;
 /// Time between two reports of a repeater's clients, nanoseconds.
 const REGISTRATIONS: u64 = 60_000_000_000;
 /// Messages of a datagram that are looked at: more than fit in the longest that Ethernet carries.
@@ -50,7 +55,7 @@ pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> S
         ports.sort_unstable_by_key(|port| (*port != usual, *port));
         ports.dedup();
     }
-    Selected { asked, told, answers: &[REPEATER_CONFIRM], begins: &[] }
+    Selected { asked, told, answers: &[CONFIRM], begins: &[] }
 }
 
 /// How searches are logged.
@@ -66,12 +71,23 @@ pub struct Datagrams {
     /// Searches and beacons.
     pub watched: Watched,
     repeaters: HashMap<(Scope, Address), Registrations>,
+    /// The last clients that asked a repeater, and the repeater. That of EPICS Base confirms to each from a port of its own,
+    /// so that only the client's address tells which repeater it is.
+    registering: [Option<(Namespace, Address, Address)>; MAX_REGISTERING],
+    /// Where the next one goes.
+    next: usize,
     counted: u64,
 }
 
 impl Default for Datagrams {
     fn default() -> Datagrams {
-        Datagrams { watched: Watched::new(FACTS, MANNER), repeaters: HashMap::new(), counted: 0 }
+        Datagrams {
+            watched: Watched::new(FACTS, MANNER),
+            repeaters: HashMap::new(),
+            registering: [None; MAX_REGISTERING],
+            next: 0,
+            counted: 0,
+        }
     }
 }
 
@@ -93,8 +109,8 @@ impl Datagrams {
             self.watched.count(&seen, datagram);
         }
         if to_repeater && datagram.length == 0 {
-            // How clients of old versions register.
-            self.registration(seen, to, false);
+            // How clients of EPICS Base register.
+            self.registers(seen, from, to);
         }
         let mut rest = datagram.payload;
         for _ in 0..MAX_MESSAGES {
@@ -127,8 +143,8 @@ impl Datagrams {
                     let beacon = Beacon { server, number, version, guid: None };
                     self.watched.servers.beacon(seen, beacon, out);
                 }
-                REPEATER_REGISTER if to_repeater => self.registration(seen, to, false),
-                REPEATER_CONFIRM if from_repeater => self.registration(seen, from, true),
+                REPEATER_REGISTER if to_repeater => self.registers(seen, from, to),
+                REPEATER_CONFIRM => self.confirmed(seen, to),
                 _ => {}
             }
             rest = rest.get(header.bytes().saturating_add(size)..).unwrap_or_default();
@@ -148,6 +164,22 @@ impl Datagrams {
     pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
         self.watched.finish(now, out);
         self.report_registrations(now, out);
+    }
+
+    /// A client asks a repeater for beacons.
+    fn registers(&mut self, seen: Seen, client: Address, repeater: Address) {
+        let next = self.next % MAX_REGISTERING;
+        self.registering[next] = Some((seen.namespace, client, repeater));
+        self.next = next + 1;
+        self.registration(seen, repeater, false);
+    }
+
+    /// A client is told that a repeater has registered it.
+    fn confirmed(&mut self, seen: Seen, client: Address) {
+        let mut asked = self.registering.iter().flatten();
+        if let Some(&(.., repeater)) = asked.find(|of| (of.0, of.1) == (seen.namespace, client)) {
+            self.registration(seen, repeater, true);
+        }
     }
 
     fn registration(&mut self, seen: Seen, repeater: Address, confirmed: bool) {

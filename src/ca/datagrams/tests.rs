@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::net::udp::searches::Searches;
-use crate::net::Namespace;
 use iocrec_log::event::{Beacons, BeaconsNoted, SearchLoad};
 use iocrec_testing::chance::{fuzz, Random};
 use proptest::prelude::*;
@@ -261,6 +260,30 @@ fn beacons_that_a_repeater_hands_on_are_not_a_servers() {
     network.sent(3, here, repeater, &[]);
     let Fact::Registrations(counted) = &network.finish(9)[0] else { panic!("registrations") };
     assert_eq!((counted.repeater, counted.requests, counted.confirmed, counted.since), (repeater, 2, 1, 1));
+}
+
+/// As caRepeater of EPICS Base does it: clients send it nothing in a datagram, and it confirms to each from another port.
+#[test]
+fn a_repeater_confirms_from_other_ports() {
+    let mut network = Network::new();
+    let confirm = || [message(REPEATER_CONFIRM, 0, 0, 0, 0x7f00_0001, &[])];
+    let blank = || [message(0, 0, 0, 0, 0, &[])];
+    let local = |port| at([127, 0, 0, 1], port);
+    let repeater = local(5065);
+    for client in 0..100 {
+        network.sent(1, local(40_000 + client), repeater, &[]);
+    }
+    for client in 80..100 {
+        network.sent(2, local(50_000 + client), local(40_000 + client), &confirm());
+        network.sent(2, local(50_000), local(40_000 + client), &blank());
+    }
+    // nobody there asked, or too many have since
+    network.sent(3, local(50_000), local(39_999), &confirm());
+    network.sent(3, local(50_000), at([127, 0, 0, 2], 40_099), &confirm());
+    network.sent(3, local(50_000), local(40_000), &confirm());
+    let facts = network.finish(9);
+    let [Fact::Registrations(counted)] = &facts[..] else { panic!("{facts:?}") };
+    assert_eq!((counted.repeater, counted.requests, counted.confirmed), (repeater, 100, 20));
 }
 
 #[test]

@@ -13,10 +13,10 @@ use libc::{
 pub struct Selected {
     /// All from and to these; those to them may be thinned out.
     pub asked: Vec<u16>,
-    /// All to these, and those from them that begin with one of `answers`.
+    /// All to these. What comes from them are copies of what was sent to them.
     pub told: Vec<u16>,
-    /// First 16 bits of payloads from the ports in `told`; others from there are copies of what was sent to them.
-    pub answers: &'static [u16],
+    /// First 32 bits of answers from programs at the ports in `told`, which may come from any port.
+    pub answers: &'static [u32],
     /// All whose payload begins so, whatever their ports: masks of the first 32 bits, and what they must be then.
     pub begins: &'static [(u32, u32)],
 }
@@ -28,6 +28,7 @@ impl Selected {
         let first = datagram.payload.first_chunk().map(|first| u32::from_be_bytes(*first));
         let begins = |&(mask, value): &(u32, u32)| first.is_some_and(|first| first & mask == value);
         ends.iter().any(|port| self.asked.contains(port) || self.told.contains(port))
+            || first.is_some_and(|first| self.answers.contains(&first))
             || self.begins.iter().any(begins)
     }
 
@@ -100,10 +101,15 @@ pub(super) fn build(selected: &Selected, interfaces: &[u32], taking: Taking) -> 
     p.ret(0);
     let first = |ports: &[u16]| ports.iter().take(MAX_PORTS).copied().collect::<Vec<u16>>();
     p.ports(2, &first(&selected.told), |p| p.ret(taking.bytes));
-    if !selected.begins.is_empty() {
+    if !selected.begins.is_empty() || !selected.answers.is_empty() {
         // X is the length of the IP header, the length of the datagram is at 4, its payload at 8
         p.op(BPF_LD | BPF_H | BPF_IND, 4);
         p.when(BPF_JGE, 12, |p| {
+            p.op(BPF_LD | BPF_W | BPF_IND, 8);
+            for &answer in selected.answers {
+                p.jump(BPF_JEQ, answer, 0, 1);
+                p.ret(taking.bytes);
+            }
             for &(mask, value) in selected.begins {
                 p.op(BPF_LD | BPF_W | BPF_IND, 8);
                 p.op(BPF_ALU | BPF_AND | BPF_K, mask);
@@ -121,14 +127,6 @@ pub(super) fn build(selected: &Selected, interfaces: &[u32], taking: Taking) -> 
         p.ret(taking.bytes);
     });
     p.ports(0, &first(&selected.asked), |p| p.ret(taking.bytes));
-    p.ports(0, &first(&selected.told), |p| {
-        p.op(BPF_LD | BPF_H | BPF_IND, 8);
-        for &answer in selected.answers {
-            p.jump(BPF_JEQ, answer.into(), 0, 1);
-            p.ret(taking.bytes);
-        }
-        p.ret(0);
-    });
     p.ret(0);
     p.0
 }

@@ -265,14 +265,20 @@ mod tests {
         assert_eq!(texts, [&b"question"[..], b"answer", b""]);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
         assert!(found.iter().all(|(_, wall)| wall.is_some_and(|wall| (now - wall).abs() < 10_000_000_000)));
-        // what comes from the other kind of port counts only if it is an answer
-        let told = Selected { told: vec![port], answers: &[17], ..Selected::default() };
+        // what comes from the other kind of port, or any, counts only if it is an answer
+        let told = Selected { told: vec![port], answers: &[0x11_0000], ..Selected::default() };
         socket.select(&told, WHOLE).unwrap();
-        server.send_to(&[0, 13, 1], client.local_addr().unwrap()).unwrap();
-        server.send_to(&[0, 17, 2], client.local_addr().unwrap()).unwrap();
+        let here = client.local_addr().unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for from in [&server, &other] {
+            from.send_to(&[0, 13, 0, 0, 1], here).unwrap();
+            from.send_to(&[0, 17, 0], here).unwrap();
+            from.send_to(&[0, 17, 0, 8, 2], here).unwrap();
+            from.send_to(&[0, 17, 0, 0, 2], here).unwrap();
+        }
         client.send(b"told").unwrap();
-        let texts: Vec<Vec<u8>> = drained(&mut socket, 2).into_iter().map(|(text, _)| text).collect();
-        assert_eq!(texts, [&[0, 17, 2][..], b"told"]);
+        let texts: Vec<Vec<u8>> = drained(&mut socket, 3).into_iter().map(|(text, _)| text).collect();
+        assert_eq!(texts, [&[0, 17, 0, 0, 2][..], &[0, 17, 0, 0, 2], b"told"]);
         // cut, and thinned out
         socket.select(&asked, Taking { one_in: 8, bytes: 32 }).unwrap();
         (0..200).for_each(|_| assert_eq!(client.send(b"question").unwrap(), 8));
