@@ -1,10 +1,11 @@
 //! Files that restore values, read back: what `at` and `diff` write as a script of caput, for autosave, BURT and Phoebus.
 //!
-//! Each file is read by the rules of its own reader, and every value in it compared with what the observer read of the
-//! IOC. Every record that was alive is in the file, or the file says why it is not.
+//! Each file is read strictly, by the rules of its own reader, and every value in it compared with what the observer read of
+//! the IOC. Every record that was alive is in the file, or the file says why it is not.
 
 use super::truth::{iso, time, Truth};
 use super::{is_right, plant, same, undo, Plant};
+use iocrec_testing::readers::{self, autosave::Restored};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
@@ -91,96 +92,42 @@ fn left_out(line: &str, sign: &str) -> Option<String> {
     Some(pv.to_owned())
 }
 
-/// A PV and its value to the end of the line; an array in quotes, over several lines.
+/// As the module autosave reads it.
 fn autosave(text: &str) -> File {
-    let mut file = File::default();
-    let mut lines = text.lines();
-    assert!(lines.clone().next_back() == Some("<END>"), "autosave takes no file without its end");
-    while let Some(line) = lines.next() {
-        file.left_out.extend(left_out(line, "# "));
-        if line.starts_with('#') || line == "<END>" {
-            continue;
-        }
-        let (pv, value) = line.split_once(' ').expect("a value");
-        let Some(array) = value.strip_prefix("@array@ {") else {
-            file.values.insert(pv.to_owned(), vec![unescaped(value)]);
-            continue;
-        };
-        let mut array = array.to_owned();
-        while !array.trim_end().ends_with('}') {
-            array += lines.next().expect("the end of the array");
-        }
-        let (mut elements, mut element, mut quoted) = (Vec::new(), String::new(), false);
-        let mut letters = array.chars();
-        while let Some(letter) = letters.next() {
-            match letter {
-                // a text in an array is decoded once more
-                '"' if quoted => (elements.push(unescaped(&std::mem::take(&mut element))), quoted = false).0,
-                '"' => quoted = true,
-                '\\' if quoted => element.extend(letters.next()),
-                letter if quoted => element.push(letter),
-                _ => {}
-            }
-        }
-        file.values.insert(pv.to_owned(), elements);
+    let texts = |restored: Restored| {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        restored.values.into_iter().map(text).collect::<Vec<String>>()
+    };
+    let values = readers::autosave::restored(text).into_iter().map(|(pv, restored)| (pv, texts(restored)));
+    File {
+        values: values.collect(),
+        left_out: text.lines().filter_map(|line| left_out(line, "# ")).collect(),
     }
-    file
 }
 
-/// `[RO ]PV COUNT VALUE...`: texts in quotes, and `\0` for nothing.
+/// As pyburt reads it: `\0` is nothing.
 fn burt(text: &str) -> File {
     let mut file = File::default();
-    let (_, body) = text.split_once("--- End BURT header\n").expect("a header");
-    for line in body.lines() {
-        file.left_out.extend(left_out(line, "% "));
-        if line.starts_with('%') {
-            continue;
-        }
-        let line = line.strip_prefix("RO ").unwrap_or(line);
-        let mut parts = line.splitn(3, ' ');
-        let mut part = || parts.next().expect("three parts");
-        let (pv, count, values) = (part(), part().parse::<usize>().expect("a number"), part());
-        let values: Vec<String> = match values.strip_prefix('"') {
-            Some(text) => vec![text.strip_suffix('"').expect("a quote").to_owned()],
-            None => values.split(' ').map(str::to_owned).collect(),
-        };
-        assert_eq!(values.len(), count, "{line}");
-        let values = match values.as_slice() {
+    for line in readers::burt::parse(text) {
+        assert_eq!(line.values.len(), usize::try_from(line.count).expect("a number"), "{line:?}");
+        let values = match line.values.as_slice() {
             [nothing] if nothing == "\\0" => vec![String::new()],
-            _ => values.into_iter().filter(|value| value != "\\0").collect(),
+            values => values.iter().filter(|value| *value != "\\0").cloned().collect(),
         };
-        file.values.insert(pv.to_owned(), values);
+        file.values.insert(line.name, values);
     }
+    file.left_out = text.lines().filter_map(|line| left_out(line, "% ")).collect();
     file
 }
 
-/// Rows of CSV by their columns; an enum has its text before its labels.
+/// As Phoebus imports it; an enum has its text.
 fn phoebus(text: &str) -> File {
-    let mut file = File::default();
-    let mut columns = Vec::new();
-    for line in text.lines() {
-        file.left_out.extend(left_out(line, "# "));
-        if line.starts_with('#') {
-            continue;
-        }
-        let mut cells = super::listing::csv(line).remove(0);
-        if columns.is_empty() {
-            columns = std::mem::take(&mut cells);
-            continue;
-        }
-        let cell = |name: &str| cells[columns.iter().position(|column| column == name).expect(name)].clone();
-        let (kind, value) = (cell("VALUE_TYPE"), cell("VALUE"));
-        let values = if kind == "enum" {
-            vec![value.split_once('~').expect("labels").0.to_owned()]
-        } else if kind.ends_with("_array") {
-            let inside = value.trim_start_matches('[').trim_end_matches(']');
-            inside.split(';').map(str::to_owned).collect()
-        } else {
-            vec![value]
-        };
-        file.values.insert(cell("PV"), values);
+    let (_, rows) = readers::phoebus::parse(text);
+    let values = rows.iter().map(|row| (row["PV"].clone(), readers::phoebus::value(row).0));
+    File {
+        values: values.collect(),
+        left_out: text.lines().filter_map(|line| left_out(line, "# ")).collect(),
     }
-    file
 }
 
 fn read(format: &str, text: &str) -> File {
@@ -337,7 +284,8 @@ fn files_that_restore_hold_what_was() {
 fn words_and_escapes_are_read() {
     assert_eq!(words(r"back 'it'\''s' '' a"), ["back", "it's", "", "a"]);
     assert_eq!(unescaped(r#"\xc2\xb5m \"\\\t"#), "µm \"\\\t");
-    let file = autosave("# x\nA:B @array@ { \"1\" \"a\\\"b\" }\nC d e\n# D is left out: no\n<END>\n");
+    let file =
+        autosave("# autosave R5.3\nA:B @array@ { \"1\" \"a\\\"b\" }\nC d e\n# D is left out: no\n<END>\n");
     assert_eq!(file.values["A:B"], ["1", "a\"b"]);
     assert_eq!((&file.values["C"][0], &file.left_out[0]), (&"d e".to_owned(), &"D".to_owned()));
     assert!(is_written(&["-1".into()], &json!(255), &[]) && !is_written(&["1".into()], &json!([1, 2]), &[]));

@@ -79,6 +79,7 @@ fn digits(number: impl LowerExp) -> String {
 mod tests {
     use super::*;
     use iocrec_testing::chance::fuzz;
+    use iocrec_testing::readers::samples::{imported, LOCALES};
 
     #[test]
     fn numbers_that_every_locale_reads_alike() {
@@ -125,63 +126,10 @@ mod tests {
         assert_eq!(values, ["1E-1", "-9007199254740993", "18446744073709551615"]);
     }
 
-    /// Signs of a locale: between groups of digits, before the decimals.
-    type Signs = (char, char);
-
-    /// A sample as CSVSampleImporter.java reads it where these signs are used: its time to the millisecond, and its value.
-    /// `None`: the line is skipped. Panics where an exception would stop the import, or where the value would have error bars.
-    fn imported(line: &str, signs: Signs) -> Option<(String, f64)> {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            return None;
-        }
-        // it takes as many decimals as there are, or none
-        let shape = "0000-00-00 00:00:00.";
-        let (time, rest) = line.split_at_checked(shape.len())?;
-        let fits = |(letter, of): (char, char)| match of {
-            '0' => letter.is_ascii_digit(),
-            '-' => matches!(letter, '-' | '/'),
-            of => letter == of,
-        };
-        if !time.chars().zip(shape.chars()).all(fits) {
-            return None;
-        }
-        let decimals = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-        let (decimals, rest) = rest.split_at(decimals);
-        let (value, rest) = column(rest)?;
-        let is_statistics = column(rest).is_some_and(|(_, rest)| column(rest).is_some());
-        assert!(!is_statistics, "error bars: {line}");
-        // MILLI_FORMAT: three decimals
-        let time = format!("{}{}", time.replace('/', "-"), decimals.get(..3).expect("stops the import"));
-        let (group, decimal) = signs;
-        let value = value.replace(group, "").replace(decimal, ".");
-        Some((time, value.parse().expect("stops the import")))
-    }
-
-    /// A number of which the importer knows the letters, behind spaces, tabs or commas; and what is behind it.
-    fn column(rest: &str) -> Option<(&str, &str)> {
-        let number = rest.trim_start_matches([' ', '\t', ',']);
-        let end = number.find(|letter: char| !"-+0123456789.,eE".contains(letter)).unwrap_or(number.len());
-        (number.len() < rest.len() && end > 0).then(|| number.split_at(end))
-    }
-
-    #[test]
-    fn the_importer_is_strict() {
-        let english = (',', '.');
-        let read = |line: &str| imported(line, english);
-        assert_eq!(read("# T:AO"), None);
-        assert_eq!(read("2026-11-22T02:30:00.123 25E-1"), None);
-        assert_eq!(read("2026-11-22 02:30:00.123 NaN"), None);
-        let sample = Some(("2026-11-22 02:30:00.123".to_owned(), 2.5));
-        assert_eq!(read("2026-11-22 02:30:00.123456\t25E-1\tMINOR\tHIGH"), sample);
-        assert_eq!(imported("2026-11-22 02:30:00.123 2.5", ('.', ',')).map(|sample| sample.1), Some(25.0));
-    }
-
     /// Whatever a finite number is, and whatever its alarm: it is imported, and is the same in every locale.
     #[test]
     fn every_sample_is_imported() {
         let zone = Zone::utc();
-        let locales: [Signs; 4] = [(',', '.'), ('.', ','), ('\u{202f}', ','), ('\u{2019}', '.')];
         let mut read = 0;
         fuzz(1000, |random| {
             let bits = random.next();
@@ -204,7 +152,7 @@ mod tests {
             writer.write(&mut out, &line).unwrap();
             drop(writer);
             let text = String::from_utf8(bytes).unwrap();
-            for signs in locales {
+            for signs in LOCALES {
                 let samples: Vec<(String, f64)> =
                     text.lines().filter_map(|line| imported(line, signs)).collect();
                 if !expected.is_finite() {

@@ -1,54 +1,8 @@
-//! As pyburt reads a file: `%` ends a line, quotation marks have no escape.
+//! As pyburt reads a file.
 
 use super::*;
 use crate::model::value::elements;
-
-/// A line: the modifier, the name, the count, the values.
-type Line = (Option<String>, String, u32, Vec<String>);
-
-/// The words of `([^\s"']+)|"([^"]*)"|'([^']*)'`.
-fn words(line: &str) -> Vec<String> {
-    let (mut words, mut rest) = (Vec::new(), line);
-    while let Some(first) = rest.chars().next() {
-        if first == '"' || first == '\'' {
-            let (word, after) = rest[1..].split_once(first).expect("a closing mark");
-            words.push(word.to_owned());
-            rest = after;
-        } else if first.is_whitespace() {
-            rest = &rest[first.len_utf8()..];
-        } else {
-            let end = rest.find(|c: char| c.is_whitespace() || c == '"' || c == '\'').unwrap_or(rest.len());
-            words.push(rest[..end].to_owned());
-            rest = &rest[end..];
-        }
-    }
-    words
-}
-
-fn parse(file: &str) -> Vec<Line> {
-    let parts: Vec<&str> = file.split("--- End BURT header").collect();
-    let [head, body] = parts[..] else { panic!("{} headers", parts.len() - 1) };
-    let head: Vec<&str> = head.trim().lines().collect();
-    assert_eq!(head[0], "--- Start BURT header");
-    let known =
-        ["Time", "Login ID", "Eff  UID", "Group ID", "Keywords", "Comments", "Type", "Directory", "Req File"];
-    for (line, key) in head[1..].iter().zip(known) {
-        let found = line.split_once(':').or_else(|| line.split_once(' ')).unwrap().0;
-        assert_eq!(found, key);
-    }
-    assert_eq!(head.len(), known.len() + 1);
-    let lines =
-        body.lines().map(|line| line.split('%').next().unwrap().trim()).filter(|line| !line.is_empty());
-    let entry = |line: &str| {
-        let mut words = words(line).into_iter();
-        let first = words.next().unwrap();
-        let modifier = ["RO", "RON", "WO"].contains(&first.as_str()).then(|| first.clone());
-        let name = if modifier.is_some() { words.next().unwrap() } else { first };
-        let count = words.next().unwrap().parse().unwrap();
-        (modifier, name, count, words.collect())
-    };
-    lines.map(entry).collect()
-}
+use iocrec_testing::readers::burt::{parse, Line};
 
 fn same(value: &Value, found: &str, label: Option<&str>) -> bool {
     match (value, label) {
@@ -70,7 +24,7 @@ fn all_that_is_kept_comes_back() {
     let (lines, kept) = (parse(&file), kept(&odd, &left_out));
     assert!(kept.len() > 30, "{left_out:#?}");
     assert_eq!(lines.len(), kept.len());
-    for ((modifier, name, count, values), setting) in lines.iter().zip(kept) {
+    for (Line { modifier, name, count, values }, setting) in lines.iter().zip(kept) {
         assert_eq!((name, modifier.is_some()), (&setting.pv, setting.read_only));
         assert_eq!(values.len(), usize::try_from(*count).unwrap(), "{name}");
         match &setting.value {
@@ -94,7 +48,7 @@ fn names_of_states_come_before_states() {
         [state("X:bo", 1, &["Off", "On"]), text("X:bo.ONAM", b"On"), text("X:bo.DESC", b"a valve")];
     let (file, left_out) = written("burt", &settings);
     assert!(left_out.is_empty(), "{left_out:?}");
-    let names: Vec<String> = parse(&file).into_iter().map(|(_, name, ..)| name).collect();
+    let names: Vec<String> = parse(&file).into_iter().map(|line| line.name).collect();
     assert_eq!(names, ["X:bo.ONAM", "X:bo", "X:bo.DESC"]);
 }
 
