@@ -325,11 +325,7 @@ impl Iterator for Scan {
             Some(Ok(mut block)) => {
                 self.tell(&block);
                 self.is_cut_before = self.has_more_before(&block);
-                let shown = self.file.as_ref().and_then(|file| file.shown.as_deref());
-                block.events.iter_mut().for_each(|event| shown_names::show(&mut event.fact, shown));
-                if let Some(file) = self.file.as_ref().filter(|file| file.ahead != 0) {
-                    block.events.iter_mut().for_each(|event| file.set_right(&mut event.fact));
-                }
+                adapt(&mut block, self.file.as_ref());
                 if !self.has_clock {
                     self.give_clock(&mut block);
                 }
@@ -370,6 +366,30 @@ fn open<T>(file: &SegmentFile, open: impl Fn(&Path) -> Result<T, ReadError>) -> 
     }
 }
 
+/// Gives IOCs the names by which they are shown, and sets clocks right. Hits, nearly all of a log, have neither, and are not
+/// looked at: they come from another processor's memory.
+fn adapt(block: &mut Block, file: Option<&SegmentFile>) {
+    let shown = file.and_then(|file| file.shown.as_deref());
+    let moved = file.filter(|file| file.ahead != 0);
+    let adapt = |event: &mut Event| {
+        shown_names::show(&mut event.fact, shown);
+        if let Some(file) = moved {
+            file.set_right(&mut event.fact);
+        }
+    };
+    let Block { events, glance, .. } = block;
+    match glance {
+        Some(glance) => {
+            for place in &glance.others {
+                if let Some(event) = events.get_mut(*place as usize) {
+                    adapt(event);
+                }
+            }
+        }
+        None => events.iter_mut().for_each(adapt),
+    }
+}
+
 fn prepare(segment: &mut Segment, file: &SegmentFile, blocks: Blocks, choose: Option<&Arc<Choose>>) {
     segment.limit(file.limit);
     if let Some(choose) = choose.cloned() {
@@ -404,6 +424,39 @@ pub(crate) fn is_end(damage: &Damage) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iocrec_log::reader::{Glance, LeftOut, Limit};
+    use std::path::PathBuf;
+
+    /// What a block says to be hits costs no look at its memory, and clocks are moved wherever else they are.
+    #[test]
+    fn clocks_are_moved_without_a_look_at_hits() {
+        let wall = 1_790_000_000_000_000_000;
+        let (path, limit) = (PathBuf::new(), Limit::NONE);
+        let file = SegmentFile { path, size: 0, header: None, limit, shown: None, ahead: 7 };
+        let clock = |time| Event { time, fact: Fact::Clock(Clock { wall }) };
+        let moved = |others: Option<Vec<u32>>| {
+            let mut block = Block {
+                offset: 0,
+                length: 0,
+                sequence: 0,
+                keyframe: false,
+                events: vec![clock(0), clock(1), clock(2)],
+                glance: others.map(|others| Glance { others, in_order: true }),
+                about: None,
+                passed: false,
+                left_out: LeftOut::default(),
+                shapes: None,
+            };
+            adapt(&mut block, Some(&file));
+            let by = |event: &Event| match &event.fact {
+                Fact::Clock(clock) => wall - clock.wall,
+                _ => 0,
+            };
+            block.events.iter().map(by).collect::<Vec<i64>>()
+        };
+        assert_eq!(moved(None), [7, 7, 7]);
+        assert_eq!(moved(Some(vec![0, 2])), [7, 0, 7]);
+    }
 
     /// Each further thread holds megabytes of blocks, and is of use only to those who wait for them.
     #[test]
