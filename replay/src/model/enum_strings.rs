@@ -23,7 +23,9 @@ pub fn alarm(severity: u16, status: u16) -> String {
 
 /// The text of a value of a record's value field at a monotonic time, as bi, bo, mbbi and mbbo records define it.
 pub fn state(context: &Context, record: RecordId, time: u64, value: &Value) -> Option<String> {
-    some(context.enum_strings_at(record, time).get(index(value)?)?)
+    // most values are no numbers of states: no record is looked up for them
+    let index = index(value)?;
+    some(context.enum_strings_at(record, time).get(index)?)
 }
 
 /// Whether a put to a field of this name changes the texts of a record's states (biRecord.dbd and the like).

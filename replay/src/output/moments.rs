@@ -43,10 +43,9 @@ impl<'a> Moments<'a> {
 
 /// Appends a number with six digits.
 fn push_digits(out: &mut String, number: i64) {
-    let mut unit = 100_000;
-    while unit > 0 {
+    // units that are known when this is compiled need no division
+    for unit in [100_000, 10_000, 1000, 100, 10, 1] {
         out.push(char::from(b'0' + (number / unit % 10) as u8));
-        unit /= 10;
     }
 }
 

@@ -140,30 +140,37 @@ impl Zone {
         let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(wall)) else { return };
         let offset = self.0.to_offset(timestamp);
         let t = offset.to_datetime(timestamp);
-        let _ = write!(
-            out,
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-            t.year(),
-            t.month(),
-            t.day(),
-            t.hour(),
-            t.minute(),
-            t.second()
-        );
+        // each row of an answer has a time or two, and `write!` takes several times as long for its numbers
+        let year = i32::from(t.year());
+        push_two(out, year / 100);
+        push_two(out, year % 100);
+        for (before, number) in
+            [('-', t.month()), ('-', t.day()), ('T', t.hour()), (':', t.minute()), (':', t.second())]
+        {
+            out.push(before);
+            push_two(out, number.into());
+        }
         let digits = digits.min(9);
         if digits > 0 {
-            let fraction = format!("{:09}", t.subsec_nanosecond());
+            let (mut fraction, mut rest) = (['0'; 9], t.subsec_nanosecond().unsigned_abs());
+            for place in fraction.iter_mut().rev() {
+                *place = digit(rest.into());
+                rest /= 10;
+            }
             out.push('.');
-            out.push_str(fraction.get(..digits).unwrap_or(&fraction));
+            out.extend(fraction.into_iter().take(digits));
         }
         let minutes = offset.seconds() / 60;
         let sign = if minutes < 0 { '-' } else { '+' };
-        let _ = write!(out, "{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60);
+        out.push(sign);
+        push_two(out, minutes.abs() / 60);
+        out.push(':');
+        push_two(out, minutes.abs() % 60);
     }
 
     /// `wall` as ISO 8601; see [`Zone::push`].
     pub fn format(&self, wall: i64, digits: usize) -> String {
-        let mut out = String::new();
+        let mut out = String::with_capacity("2026-01-31T23:59:59.123456789+00:00".len());
         self.push(&mut out, wall, digits);
         out
     }
@@ -231,20 +238,47 @@ pub fn duration(nanoseconds: u64) -> String {
 /// Appends what [`duration`] returns.
 pub fn push_duration(text: &mut String, nanoseconds: u64) {
     let rounded = |unit: u64| (nanoseconds + unit / 2) / unit;
-    let _ = match nanoseconds {
-        // to even, as floating-point numbers are printed
-        0..1_000_000 if nanoseconds % 2000 == 500 => write!(text, "{} µs", nanoseconds / 1000),
-        0..1_000_000 => write!(text, "{} µs", rounded(1000)),
+    match nanoseconds {
+        0..1_000_000 => {
+            // to even, as floating-point numbers are printed
+            let is_even = nanoseconds % 2000 == 500;
+            push_small(text, if is_even { nanoseconds / 1000 } else { rounded(1000) });
+            text.push_str(" µs");
+        }
         // 1.005 is a little less as a floating-point number, 1.015 a little more
         1_000_000..1_000_000_000 if nanoseconds % 10_000 == 5000 => {
-            write!(text, "{:.2} ms", nanoseconds as f64 / 1e6)
+            let _ = write!(text, "{:.2} ms", nanoseconds as f64 / 1e6);
         }
         1_000_000..1_000_000_000 => {
             let hundredths = rounded(10_000);
-            write!(text, "{}.{:02} ms", hundredths / 100, hundredths % 100)
+            push_small(text, hundredths / 100);
+            text.push('.');
+            push_two(text, (hundredths % 100) as i32);
+            text.push_str(" ms");
         }
-        _ => write!(text, "{:.3} s", nanoseconds as f64 / 1e9),
-    };
+        _ => _ = write!(text, "{:.3} s", nanoseconds as f64 / 1e9),
+    }
+}
+
+/// Appends a number below ten thousand. Nearly each line of a log of scanning has one, and they need none of what `write!` can.
+fn push_small(text: &mut String, number: u64) {
+    for unit in [1000, 100, 10] {
+        if number >= unit {
+            text.push(digit(number / unit));
+        }
+    }
+    text.push(digit(number));
+}
+
+/// Appends the last two digits of a number that is not negative.
+fn push_two(text: &mut String, number: i32) {
+    let number = u64::from(number.unsigned_abs());
+    text.extend([number / 10, number].map(digit));
+}
+
+/// The last digit of a number.
+fn digit(number: u64) -> char {
+    char::from(b'0' + (number % 10) as u8)
 }
 
 #[cfg(test)]
@@ -268,6 +302,39 @@ mod tests {
         assert_eq!(wall(&zone, &text), time);
         assert_eq!(zone.format(time, 3), "2026-09-21T14:13:20.123+00:00");
         assert_eq!(zone.format(time, 0), "2026-09-21T14:13:20+00:00");
+    }
+
+    #[test]
+    fn all_digits_of_a_time_are_there() {
+        let zones = ["UTC0", "NST3:30NDT,M3.2.0,M11.1.0", "CET-1CEST,M3.5.0,M10.5.0/3"];
+        for zone in zones.map(|rules| Zone(TimeZone::posix(rules).unwrap())) {
+            let mut time = i64::MIN;
+            while let Some(next) = time.checked_add(12_345_678_901_234_567) {
+                time = next;
+                let timestamp = Timestamp::from_nanosecond(time.into()).unwrap();
+                let t = zone.0.to_offset(timestamp).to_datetime(timestamp);
+                let fraction = format!("{:09}", t.subsec_nanosecond());
+                for digits in [0, 3, 9] {
+                    let text = zone.format(time, digits);
+                    let dot = if digits > 0 { "." } else { "" };
+                    let expected = format!(
+                        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{dot}{}",
+                        t.year(),
+                        t.month(),
+                        t.day(),
+                        t.hour(),
+                        t.minute(),
+                        t.second(),
+                        &fraction[..digits]
+                    );
+                    let (begin, offset) = text.split_at(expected.len());
+                    assert_eq!(begin, expected);
+                    assert_eq!((offset.len(), offset.get(3..4)), (6, Some(":")), "{text}");
+                }
+            }
+        }
+        let zone = Zone(TimeZone::posix("NST3:30").unwrap());
+        assert_eq!(zone.format(1_790_000_000_000_000_000, 1), "2026-09-21T10:43:20.0-03:30");
     }
 
     #[test]

@@ -125,13 +125,22 @@ fn host_prefix(chain: &Chain) -> String {
 }
 
 fn indent(text: &mut String, depth: usize) {
-    (0..depth).for_each(|_| text.push_str("  "));
+    push_blanks(text, 2 * depth);
+}
+
+/// Appends so many blanks.
+fn push_blanks(text: &mut String, mut count: usize) {
+    const BLANKS: &str = "                                ";
+    while let Some(part) = BLANKS.get(..count.min(BLANKS.len())).filter(|part| !part.is_empty()) {
+        text.push_str(part);
+        count -= part.len();
+    }
 }
 
 /// Pads what was appended since `from` to so many letters.
 fn pad(text: &mut String, from: usize, width: usize) {
     let letters = text.get(from..).map_or(0, |part| part.chars().count());
-    (letters..width).for_each(|_| text.push(' '));
+    push_blanks(text, width.saturating_sub(letters));
 }
 
 fn describe_process(out: &mut Out, context: &Context, span: &Span, process: &ProcessSpan) {
