@@ -25,7 +25,7 @@ pub enum Destination {
     /// Standard output.
     Standard {
         /// Standard output.
-        out: io::StdoutLock<'static>,
+        out: io::Stdout,
         /// Whether it may be seen on a terminal: it is one, or a pager's pipe.
         seen: bool,
     },
@@ -301,7 +301,7 @@ fn conflict(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<Con
 
 /// Whether what is written there is seen only later, if at all: in a file, or in /dev/null.
 #[cfg(unix)]
-fn is_stored(out: &io::StdoutLock) -> bool {
+fn is_stored(out: &io::Stdout) -> bool {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileTypeExt;
     let about = out.as_fd().try_clone_to_owned().and_then(|own| File::from(own).metadata());
@@ -309,7 +309,7 @@ fn is_stored(out: &io::StdoutLock) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_stored(_: &io::StdoutLock) -> bool {
+fn is_stored(_: &io::Stdout) -> bool {
     false
 }
 

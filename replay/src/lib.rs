@@ -66,6 +66,7 @@ pub mod time;
 mod width;
 pub mod wording;
 pub mod words;
+mod writing;
 
 pub use answers::alarms::Alarms;
 pub use answers::chains::Chains;

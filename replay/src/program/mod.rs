@@ -6,9 +6,10 @@ use crate::destination::Destination;
 use crate::failure::{self, Failure, UsageError};
 use crate::out::{line, Out};
 use crate::terminal::{self, progress, style};
+use crate::writing::Writing;
 use argh::{EarlyExit, FromArgs};
 use std::ffi::OsString;
-use std::io::{self, BufWriter};
+use std::io;
 use std::process::ExitCode;
 
 /// Runs the program with these arguments, without the program's name.
@@ -147,7 +148,7 @@ fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let failed = |error| Failure::output(error, file);
     let destination = Destination::open(file, &reading.logs)?;
     let styled = style::is_wanted(destination.is_terminal());
-    let mut below = BufWriter::with_capacity(1 << 16, destination);
+    let mut below = Writing::new(destination);
     let mut out = Out::new(&mut below);
     out.use_styles(styled);
     progress::start();
@@ -158,10 +159,10 @@ fn execute(arguments: &Arguments) -> Result<(), Failure> {
     progress::end();
     let result = result.map_err(|failure| failure.to(file, command.follows()));
     if matches!(result, Ok(_) | Err(Failure::Reported)) {
-        let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;
+        let destination = below.finish().map_err(failed)?;
         destination.close(result.is_ok()).map_err(failed)?;
     } else {
-        drop(below.into_parts()); // discards unwritten or useless output
+        drop(below); // discards unwritten or useless output
     }
     match result? {
         Outcome::Complete => Ok(()),

@@ -40,8 +40,8 @@ impl Terminal {
 
 /// Standard output.
 #[allow(clippy::disallowed_methods)] // the one place
-pub fn standard() -> io::StdoutLock<'static> {
-    io::stdout().lock()
+pub fn standard() -> io::Stdout {
+    io::stdout()
 }
 
 /// Standard error.

@@ -10,6 +10,7 @@ use crate::progress::{watch, Position};
 use crate::time::Zone;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What takes no longer needs no line.
@@ -17,6 +18,8 @@ const AFTER: Duration = Duration::from_secs(1);
 /// Time between two updates.
 const EVERY: Duration = Duration::from_millis(200);
 
+/// Held while the line is shown or removed: output may begin on another thread.
+static LINE: Mutex<()> = Mutex::new(());
 /// Whether the line is shown now.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 /// Whether it may be shown no more.
@@ -54,21 +57,36 @@ pub fn in_utc(utc: bool) {
 
 /// Removes the line until it is next due.
 pub fn clear() {
+    let _held = hold();
+    remove();
+}
+
+/// Removes the line for good.
+pub fn end() {
+    let _held = hold();
+    ENDED.store(true, Relaxed);
+    remove();
+}
+
+fn hold() -> MutexGuard<'static, ()> {
+    LINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the line. Call it while [`LINE`] is held.
+fn remove() {
     if SHOWN.swap(false, Relaxed) {
         // If standard error is closed, nobody sees the line.
         let _ = standard_error().write_all(b"\r\x1b[K");
     }
 }
 
-/// Removes the line for good.
-pub fn end() {
-    ENDED.store(true, Relaxed);
-    clear();
-}
-
 /// Shows the line in the place of the one before. It is cut at the edge of the terminal, not continued below, since only
 /// one line can be removed.
 fn show(text: &str) {
+    let _held = hold();
+    if ENDED.load(Relaxed) {
+        return; // output has begun meanwhile
+    }
     SHOWN.store(true, Relaxed);
     let line = format!("\r\x1b[?7l{text}\x1b[K\x1b[?7h");
     let _ = standard_error().write_all(line.as_bytes());
