@@ -135,7 +135,7 @@ impl Encoder {
         match format {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
-                return super::parquet::Parquet::new(table, below)
+                return super::parquet::Parquet::new(table, below, Appended::release)
                     .map(|file| Encoder::Parquet(Box::new(file)))
             }
             Format::Csv => csv::push_heading(&mut bytes, table),
@@ -181,7 +181,7 @@ impl Encoder {
         }
     }
 
-    /// Writes what is in memory.
+    /// Writes what is in memory; a thread may do so, and what goes wrong be told by the next call.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Encoder::Text { below, bytes, .. } => {
@@ -191,11 +191,7 @@ impl Encoder {
                 written
             }
             #[cfg(feature = "parquet")]
-            Encoder::Parquet(parquet) => {
-                let written = parquet.flush();
-                parquet.below().release();
-                written
-            }
+            Encoder::Parquet(parquet) => parquet.flush(),
         }
     }
 
@@ -210,15 +206,10 @@ impl Encoder {
 
     /// Writes the rest.
     pub fn finish(&mut self) -> io::Result<()> {
-        self.flush()?;
         match self {
-            Encoder::Text { .. } => Ok(()),
+            Encoder::Text { .. } => self.flush(),
             #[cfg(feature = "parquet")]
-            Encoder::Parquet(parquet) => {
-                let finished = parquet.finish();
-                parquet.below().release();
-                finished
-            }
+            Encoder::Parquet(parquet) => parquet.finish(),
         }
     }
 }

@@ -51,6 +51,18 @@ impl Collected {
         Collected { of, values, is_nullable: column.nullable, is_list, rows: 0, defined, repeated }
     }
 
+    /// Nothing yet, of the same column.
+    pub fn empty(&self) -> Collected {
+        let values = match &self.values {
+            Values::Ints(_) => Values::Ints(Vec::new()),
+            Values::Doubles(_) => Values::Doubles(Vec::new()),
+            Values::Bools(_) => Values::Bools(Vec::new()),
+            Values::Texts(_) => Values::Texts(Texts::new()),
+        };
+        let (of, is_nullable, is_list) = (Arc::clone(&self.of), self.is_nullable, self.is_list);
+        Collected { of, values, is_nullable, is_list, rows: 0, defined: Vec::new(), repeated: Vec::new() }
+    }
+
     /// Adds the cell of the row with this number; those that are null are left out. Returns the bytes that it takes.
     pub fn push(&mut self, row: usize, cell: &Cell) -> usize {
         if self.rows != row {
