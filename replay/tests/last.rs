@@ -138,23 +138,25 @@ fn what_may_have_ended_unseen_is_not_unfinished() {
     assert!(listed(&json) == [0, 0] && text.contains("no recorder's run is in the logs"), "{text}");
 }
 
-/// A process that runs another program, or the same anew, is another IOC, though it has the same number and start.
-#[test]
-fn an_ioc_that_runs_another_program_is_over_and_the_other_is_not() {
-    let directory = tempfile::tempdir().unwrap();
-    let (here, log) = (directory.path(), directory.path().join("log"));
+/// The IOC demo ends, since its process runs another program, or the same anew: an IOC 9 of this name.
+fn runs_anew(name: &str) -> Vec<(u64, Fact)> {
     let demo = definitions("box1").into_iter().find_map(|fact| match fact {
         Fact::Ioc(ioc) if ioc.name == "demo" => Some(ioc),
         _ => None,
     });
     let how = "its process runs another program, or the same anew".to_owned();
-    let anew = Ioc { id: 9, name: "anew".into(), ..*demo.unwrap() };
+    let anew = Ioc { id: 9, name: name.into(), ..*demo.unwrap() };
+    vec![(3 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how })), (4 * SECOND, Fact::from(anew))]
+}
+
+/// A process that runs another program, or the same anew, is another IOC, though it has the same number and start.
+#[test]
+fn an_ioc_that_runs_another_program_is_over_and_the_other_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
     let attached = Attached { ioc: 9, from: 4 * SECOND, since: 4 * SECOND, cause: String::new() };
-    let facts = vec![
-        (3 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how })),
-        (4 * SECOND, Fact::from(anew)),
-        (4 * SECOND, Fact::Attached(attached)),
-    ];
+    let mut facts = runs_anew("anew");
+    facts.push((4 * SECOND, Fact::Attached(attached)));
     record(&log, 7, 1, facts, 10);
     let (code, text, err) = run(here, &["last", "anew", "log", "--utc"]);
     assert!(code == 0 && text.starts_with("IOC         anew") && text.contains("still ran"), "{text}{err}");
@@ -173,14 +175,7 @@ fn an_ioc_that_runs_another_program_is_over_and_the_other_is_not() {
 fn an_ioc_that_ran_another_program_before_a_recorder_came_still_runs() {
     let directory = tempfile::tempdir().unwrap();
     let (here, log) = (directory.path(), directory.path().join("log"));
-    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
-        Fact::Ioc(ioc) if ioc.name == "demo" => Some(ioc),
-        _ => None,
-    });
-    let how = "its process runs another program, or the same anew".to_owned();
-    let anew = Ioc { id: 9, ..*demo.unwrap() };
-    let facts = vec![(3 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how })), (4 * SECOND, Fact::from(anew))];
-    record(&log, 7, 1, facts, 10);
+    record(&log, 7, 1, runs_anew("demo"), 10);
     record(&log, 8, 20, Vec::new(), 30);
     let (_, out, err) = run(here, &["iocs", "log", "--json"]);
     let rows: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
