@@ -298,6 +298,17 @@ impl Logs {
         Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
     }
 
+    /// The chains in the filter's time range that it may select by their PVs, whole; others may be missing or lack parts.
+    pub fn replay_chains(&self, filter: &Filter) -> Replay {
+        let mut sources = self.sources(filter.since, filter.until);
+        let names = filter.only_records().filter(|_| self.uses_index());
+        if let Some(names) = names.filter(|_| !sources.iter().any(Source::may_have_link_puts)) {
+            let interest = Interest::Chains(names);
+            sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
+        }
+        Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
+    }
+
     /// What IOCs said in the filter's time range, and the chains around it; others are missing or lack parts.
     pub fn replay_said(&self, filter: &Filter) -> Replay {
         let mut sources = self.sources(filter.since, filter.until);

@@ -15,6 +15,8 @@ use iocrec_log::writer::{Options, Writer};
 use iocrec_testing::chance::{fuzz, mutate as change, Random};
 use iocreplay::model::selection::{Interest, Selection};
 use iocreplay::model::silence::Sayings;
+use iocreplay::out::Out;
+use iocreplay::output::traces;
 use iocreplay::output::why::Why;
 use iocreplay::scan::{Blocks, Part, Scan};
 use iocreplay::summary::RunSummary;
@@ -110,12 +112,29 @@ fn answers(log: &Path, without_index: bool) -> Vec<String> {
             ));
         }
     }
+    for name in ["P:12", "P:33.VAL", "P:51", "T:SP", "GUEST:R0"] {
+        all.extend(chains(&logs, name));
+    }
     for run in logs.runs() {
         let summary = RunSummary::read_with(run, logs.notices(), &Zone::utc(), logs.uses_index());
         all.extend(serde_json::to_string_pretty(&summary).unwrap().lines().map(str::to_owned));
     }
     all.extend(notices.take());
     all
+}
+
+/// The chains that have a PV, as rows of all that they hold.
+fn chains(logs: &Logs, name: &str) -> Vec<String> {
+    let filter = Filter { pv: vec![name.into()], ..Filter::default() };
+    let format = traces::FORMATS.iter().find(|format| format.name == "jsonl").unwrap();
+    let (zone, mut below) = (Zone::utc(), Vec::new());
+    let mut out = Out::new(&mut below);
+    let mut writer = (format.writer)(&zone);
+    writer.begin(&mut out).unwrap();
+    logs.chains(&filter).for_each(|chain| writer.write(&mut out, &chain).unwrap());
+    writer.end(&mut out).unwrap();
+    out.flush().unwrap();
+    String::from_utf8(below).unwrap().lines().map(str::to_owned).collect()
 }
 
 /// What the IOCs said.
@@ -541,6 +560,64 @@ fn puts_by_their_pvs() {
     }
 }
 
+/// A log in which a client puts to P:60, which is scanned too, and another thread scans P:70 alone.
+fn put_and_scanned_apart(directory: &Path) {
+    const APART: u32 = 50;
+    let mut log = Log::new(directory);
+    definitions("box1").into_iter().for_each(|fact| log.push(0, fact));
+    let thread = Thread { id: APART, ioc: 1, tid: 1050, name: "scan-1".into(), stack: 1 << 40 };
+    log.push(0, Fact::Thread(thread));
+    for (id, name) in [(60, "P:60"), (70, "P:70")] {
+        let (name, rtype) = (name.into(), "ao".into());
+        log.push(0, Fact::from(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
+    }
+    for turn in 0..20 {
+        let (time, value) = (u64::from(turn + 1) * 20 * SECOND, f64::from(turn));
+        for (after, kind, sp) in [(100, PutKind::PutField, -1000), (110, PutKind::Put, -1200)] {
+            log.push(time + after * 1000, common::put(kind, CLIENT, sp, 1, (60, 1), value - 1.0, value));
+        }
+        log.push(time + 120_000, process(CLIENT, -1200, 0, 60));
+        log.push(time + 130_000, common::complete(CLIENT, -1300, 60, value, 0));
+        log.flush();
+        for (after, thread, record) in [(5, SCAN, 60), (10, APART, 70)] {
+            log.push(time + after * SECOND, process(thread, -100, 2, record));
+            log.push(time + after * SECOND + MS, common::complete(thread, -200, record, value, 0));
+            log.flush();
+        }
+    }
+    log.close();
+}
+
+/// The chains of a record are those that they are if everything is read, and what has nothing to do with it is not read.
+#[test]
+fn chains_by_their_pvs() {
+    let directory = tempfile::tempdir().unwrap();
+    put_and_scanned_apart(directory.path());
+    for (name, least) in [("P:60", 40), ("P:70", 20), ("P:80", 0)] {
+        let told = |without_index| {
+            chains(&OpenOptions::new().without_index(without_index).open([directory.path()]).unwrap(), name)
+        };
+        let found = told(false);
+        assert_eq!(found, told(true), "{name}");
+        assert!(found.len() >= least && (least > 0 || found.is_empty()), "{name}: {found:?}");
+    }
+    let files = find(directory.path()).unwrap();
+    let selection = Selection::of(&files, Blocks::All, &Interest::Chains(vec!["P:60".into()]));
+    let passed = passed_over(&files, selection.expect("all threads are known"));
+    assert!(passed >= 20, "{passed}: the blocks with P:70 alone");
+    // a link's put may have set off something in a thread that has nothing to do with the record
+    let linked = tempfile::tempdir().unwrap();
+    let mut log = Log::new(linked.path());
+    definitions("box1").into_iter().for_each(|fact| log.push(0, fact));
+    happenings().into_iter().for_each(|(time, fact)| log.push(time, fact));
+    log.close();
+    let told = |without_index| {
+        chains(&OpenOptions::new().without_index(without_index).open([linked.path()]).unwrap(), "T:SP")
+    };
+    assert_eq!(told(false), told(true));
+    assert!(told(false).iter().any(|row| row.contains("R:FAR")), "what its link led to");
+}
+
 #[test]
 fn plants_at_random() {
     let (mut answered, mut selected, mut passed, mut told, mut parts) = (0, 0, 0, 0, 0);
@@ -602,8 +679,17 @@ fn commands() -> Vec<Vec<String>> {
     let mut all = every("log", "@PV", "@TIME");
     // these copy a log, or check it
     all.retain(|words| !["redact", "verify"].contains(&words[0].as_str()));
-    let of_pvs =
-        ["puts", "puts --all", "undo --since 1990-01-01", "traces", "alarms", "top", "graph", "clients"];
+    let of_pvs = [
+        "puts",
+        "puts --all",
+        "undo --since 1990-01-01",
+        "traces",
+        "alarms",
+        "top",
+        "graph",
+        "profile",
+        "clients",
+    ];
     for words in of_pvs {
         all.push(words.split(' ').chain(["--pv", "@PV", "log"]).map(str::to_owned).collect());
     }

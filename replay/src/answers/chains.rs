@@ -19,7 +19,7 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn chains<'a>(&self, filter: &'a Filter) -> Chains<'a> {
-        Chains::new(self.replay(filter), filter)
+        Chains::new(self.replay_chains(filter), filter)
     }
 }
 

@@ -23,6 +23,11 @@
 //! scan threads, which mostly touch everything, only those records are selected that have to do with it
 //! ([`super::episodes`]).
 //!
+//! For the chains that have a record, as they are shown whole, the threads that can carry out puts are selected as well, with all
+//! that has to do with theirs, and all that selected threads did: what a hit is shows in the thread's hits before and after it.
+//! A CA link leads to another IOC's thread, which nothing in this one selects: where there are any in the logs that are read,
+//! nothing is selected for chains ([`Source::may_have_link_puts`](super::source::Source::may_have_link_puts)).
+//!
 //! Nothing is selected, and everything read, where this can't be told: in old logs, where a put came in a thread of
 //! unknown purpose, and where a block touched too many records to list them.
 
@@ -55,6 +60,8 @@ pub enum Interest {
     PutsTo(Vec<String>),
     /// What happened to records with these names, and why.
     Records(Vec<String>),
+    /// The chains that have records, aliases or groups with these names, whole.
+    Chains(Vec<String>),
 }
 
 /// What can matter to that.
@@ -310,6 +317,11 @@ impl Purposes {
             && thread.sites.is_disjoint(&self.shell)
     }
 
+    /// Whether it can carry out puts from outside.
+    fn is_from_outside(&self, number: u32, thread: &Thread) -> bool {
+        thread.puts || thread.writes && !self.is_inner(number, thread)
+    }
+
     /// Whether everything that happens in the thread begins there, and not with a request in another thread.
     fn begins_all(&self, number: u32) -> bool {
         let begins = |role: &Role| matches!(role, Role::Scan | Role::CaServer | Role::PvaServer | Role::Main);
@@ -362,7 +374,7 @@ impl Selection {
         };
         let names = match interest {
             Interest::Puts => Vec::new(),
-            Interest::PutsTo(names) | Interest::Records(names) => names.clone(),
+            Interest::PutsTo(names) | Interest::Records(names) | Interest::Chains(names) => names.clone(),
         };
         let mut purposes = Purposes { names, ..Purposes::default() };
         for part in Scan::new(files, blocks).choosing(Arc::new(choose)) {
@@ -397,12 +409,50 @@ impl Selection {
                 let wanted = purposes.put_to();
                 of_puts(&gathered.threads, &purposes, wanted.as_ref())
             }
+            Interest::Chains(_) => {
+                purposes.records = purposes.put_to()?;
+                let mut selection = Selection { records: purposes.records.clone(), ..Selection::default() };
+                for (number, thread) in &gathered.threads {
+                    if purposes.is_from_outside(*number, thread) {
+                        selection.records.extend(thread.records.as_ref()?);
+                        selection.threads.insert(*number);
+                    }
+                }
+                let is_known = |number: &u32| purposes.begins_all(*number);
+                let has_links = gathered.threads.values().any(|thread| thread.link_puts);
+                let all_known = selection.threads.iter().all(is_known);
+                (all_known && !has_links).then_some(selection)?.with_related(&gathered.threads, &purposes)
+            }
             Interest::Records(_) => {
-                let selection = of_record(&gathered.threads, &purposes)?;
+                let seed = Selection { records: purposes.records.clone(), ..Selection::default() };
+                let selection = seed.with_related(&gathered.threads, &purposes)?;
                 let fewer = selection.narrowed(files, blocks, &gathered.threads, &purposes);
                 Some(fewer.unwrap_or(selection))
             }
         }
+    }
+
+    /// The same with all threads that touched one of its records, and what these touched, and so on. `None` if something in one
+    /// of them may begin elsewhere.
+    fn with_related(mut self, threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selection> {
+        loop {
+            let before = self.threads.len();
+            for (number, thread) in threads {
+                let records = thread.records.as_ref()?;
+                if self.threads.contains(number) || !thread.link_puts && records.is_disjoint(&self.records) {
+                    continue;
+                }
+                if !purposes.begins_all(*number) {
+                    return None;
+                }
+                self.threads.insert(*number);
+                self.records.extend(records);
+            }
+            if self.threads.len() == before {
+                break;
+            }
+        }
+        Some(self)
     }
 
     /// The same with only those records of scan threads that have to do with what is asked for. `None` if that can't be
@@ -494,9 +544,7 @@ fn of_puts(
     wanted: Option<&HashSet<RecordId>>,
 ) -> Option<Selection> {
     let is_wanted = |record: &RecordId| wanted.is_none_or(|wanted| wanted.contains(record));
-    let from_outside = |(number, thread): &(&u32, &Thread)| {
-        thread.puts || thread.writes && !purposes.is_inner(**number, thread)
-    };
+    let from_outside = |(number, thread): &(&u32, &Thread)| purposes.is_from_outside(**number, thread);
     let mut selection = Selection::default();
     let mut put_to: HashSet<u32> = HashSet::new();
     for (number, thread) in threads.iter().filter(from_outside) {
@@ -517,30 +565,6 @@ fn of_puts(
     for number in &selection.threads {
         if let Some(thread) = threads.get(number) {
             selection.records.extend(thread.records.as_ref()?);
-        }
-    }
-    Some(selection)
-}
-
-fn of_record(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selection> {
-    let mut selection = Selection { records: purposes.records.clone(), ..Selection::default() };
-    loop {
-        let before = selection.threads.len();
-        for (number, thread) in threads {
-            let records = thread.records.as_ref()?;
-            if selection.threads.contains(number)
-                || !thread.link_puts && records.is_disjoint(&selection.records)
-            {
-                continue;
-            }
-            if !purposes.begins_all(*number) {
-                return None;
-            }
-            selection.threads.insert(*number);
-            selection.records.extend(records);
-        }
-        if selection.threads.len() == before {
-            break;
         }
     }
     Some(selection)

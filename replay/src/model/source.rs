@@ -18,12 +18,12 @@ use super::silence::Sayings;
 use super::{open_chains, value};
 use crate::notices::{Notice, Notices};
 use crate::reading::runs::set::{created, SetLater, Steps};
-use crate::reading::scan::{Blocks, Choose, Part, Scan};
+use crate::reading::scan::{abouts, Blocks, Choose, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::context::Budget;
 use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{fit, Block, Cause, Choice, Glance, SegmentFile};
+use iocrec_log::reader::{fit, About, Block, Cause, Choice, Glance, SegmentFile};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -275,6 +275,12 @@ impl Source {
     /// Gives only what can matter to this.
     pub fn asked_for(self, interest: Interest) -> Self {
         self.selecting(move |files, blocks| Selection::of(files, blocks, &interest).map(Selection::choose))
+    }
+
+    /// Whether CA links may have put, or programs through libca, in what is to be read.
+    pub fn may_have_link_puts(&self) -> bool {
+        let may = |about: &About| about.classes.is_none_or(|classes| classes.link_puts());
+        self.scan.unopened().any(|file| abouts(file).is_none_or(|abouts| abouts.iter().any(may)))
     }
 
     /// Gives only what can matter to what IOCs said.
