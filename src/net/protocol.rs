@@ -169,6 +169,9 @@ pub trait Protocol {
         out: &mut Self::Output,
     );
 
+    /// The server has received bytes of the client's that have not come here: what it sends may answer these.
+    fn on_unseen(&mut self, _connection: &mut Self::Connection) {}
+
     /// Number of a side's next bytes that it does not need: if they are missing, nothing is lost.
     fn unneeded(&self, _connection: &Self::Connection, _side: Side) -> u64 {
         0

@@ -233,8 +233,13 @@ impl Protocol for PvAccess {
         if side == Side::Client && cause == Gap::Lost && length > FAR {
             connection.sides.of(Side::Server).miss();
         }
+        connection.session.misses_requests |= side == Side::Client && cause != Gap::Elided;
         self.frame(connection, side, out, &mut |framer, _, sink| framer.gap(time, length, cause, sink));
         connection.sides.count(side, Some(cause));
+    }
+
+    fn on_unseen(&mut self, connection: &mut Connection) {
+        connection.session.misses_requests = true;
     }
 
     fn unneeded(&self, connection: &Connection, side: Side) -> u64 {

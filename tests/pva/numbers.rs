@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::wire::*;
 use iocrec::pva::{Decoder, Limits};
-use iocrec_log::event::{Address, Fact};
+use iocrec_log::event::{Address, ChannelReason, Fact};
 use proptest::prelude::*;
 
 /// What a put was, in the server or in the log: the PV's name, and the user.
@@ -233,6 +233,33 @@ fn the_server_ends_a_channel_whose_number_the_client_has_used_again() {
     w.server(&pair(8, 1, 5).tap(|m| m[2] = 0x40));
     let facts = w.facts();
     assert!(facts.contains(&"channel 1 ends".to_owned()), "{facts:?}");
+}
+
+/// That the server ended a channel is said only if its client has not asked for it, as far as is known.
+#[test]
+fn who_ended_a_channel() {
+    let told = |happens: fn(&mut Wire)| {
+        let mut w = with_two();
+        w.facts();
+        happens(&mut w);
+        w.server(&pair(8, 1, 5).tap(|m| m[2] = 0x40));
+        w.wait(1000);
+        let is_by_server = w.out.iter().any(|event| match &event.fact {
+            Fact::ChannelClosed(closed) => closed.reason == ChannelReason::Disconnected,
+            _ => false,
+        });
+        let facts = w.facts();
+        assert!(facts.contains(&"channel 1 ends".to_owned()), "{facts:?}");
+        is_by_server
+    };
+    assert!(told(|_| ()));
+    assert!(!told(|w| w.client(&pair(8, 1, 5))));
+    // the request was not captured, whether or not something came behind it
+    assert!(!told(|w| w.lose(true, 16)));
+    assert!(!told(|w| {
+        w.lose(true, 16);
+        w.client(&prepare(2, 9));
+    }));
 }
 
 /// QSRV1 answers as if nothing had been said, QSRV2 likewise where the request is not ended.

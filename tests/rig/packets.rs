@@ -227,6 +227,7 @@ impl Said {
                 assert!(self.circuits.contains(&channel.circuit), "{channel:?}");
                 self.channels.insert(channel.id);
             }
+            Fact::ChannelClosed(closed) => assert!(self.channels.contains(&closed.channel), "{closed:?}"),
             Fact::ChannelEnd(id) | Fact::ChannelForgotten(id) => {
                 assert!(self.channels.remove(id), "channel {id} ends");
             }

@@ -202,7 +202,7 @@ pub enum ChannelReason {
     Cleared,
     /// The server refused to make it (CREATE_CH_FAIL).
     Refused,
-    /// The server ended it (SERVER_DISCONN).
+    /// The server ended it (SERVER_DISCONN; DESTROY_CHANNEL of PVAccess that the client had not asked for).
     Disconnected,
     /// Its numbers belong to another channel now: its end was not seen.
     Replaced,

@@ -227,6 +227,9 @@ impl<S> Connection<S> {
             let is_known = expected || self.acknowledges(side.peer(), segment.acknowledged) != Evidence::None;
             if let Some(sequence) = segment.acknowledged.filter(|_| is_known) {
                 self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
+                if side == Side::Server && self.stream_of(Side::Client).ahead(sequence) > 0 {
+                    shared.protocol.on_unseen(&mut self.state);
+                }
             }
             if let Some(stamp) = segment.stamp().filter(|_| expected) {
                 self.direction_mut(side).stamp = Some((stamp, time));

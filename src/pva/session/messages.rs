@@ -3,7 +3,7 @@
 use epics::pva::cursor::text;
 use epics::pva::value;
 use epics::pva::{Cursor, Fault, Read};
-use iocrec_log::event::PvaKind;
+use iocrec_log::event::{ChannelClosed, ChannelReason, Fact, PvaKind};
 
 use super::claims::Claims;
 use super::context::Context;
@@ -139,6 +139,10 @@ impl Session {
             DESTROY_CHANNEL => {
                 // the request has closed it already, unless it was not seen; no server gives a number again
                 if let Some(&channel) = self.by_sid.get(&cursor.u32()?) {
+                    if !self.misses_requests {
+                        let reason = ChannelReason::Disconnected;
+                        context.emit(time, Fact::ChannelClosed(ChannelClosed { channel, reason }));
+                    }
                     self.close(time, channel, context);
                 }
             }

@@ -88,6 +88,8 @@ pub struct Session {
     from_server: Known,
     /// Whether the client may have defined others, which were not seen or could not be read.
     misses_types: bool,
+    /// Whether not all that the client has asked for was seen.
+    pub misses_requests: bool,
 }
 
 impl Session {
@@ -118,6 +120,7 @@ impl Session {
             from_client: Known::default(),
             from_server: Known::default(),
             misses_types: false,
+            misses_requests: false,
         }
     }
 
