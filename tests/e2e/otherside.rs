@@ -284,6 +284,48 @@ fn the_thread_of_an_ioc_that_puts_is_named() {
     assert_eq!(linked, ["dbCaLink"; 3]);
 }
 
+/// The perf tier has the probes that show the thread. On the packet tier none is named that did not put.
+#[test]
+fn the_thread_of_an_ioc_that_puts_below_the_ring_tier() {
+    for (tier, source) in [("perf", "both"), ("packet", "packet")] {
+        let Some(rig) = Rig::new(&format!("program-{tier}")) else { return };
+        let Some(own) = Own::build(&rig, Build::Shared) else { return };
+        let second = rig.ioc("second", PORT + 10, "second.db", &[]);
+        let mut command = own.command(PORT, "first.db", &[]);
+        command.env("EPICS_CA_ADDR_LIST", format!("127.0.0.1:{PORT} 127.0.0.1:{}", PORT + 10));
+        let mut first = rig.ioc_by("own", &mut command);
+        let pids = [first.pid_argument(), second.pid_argument()];
+        let mut recorder = rig.record(&["--tier", tier, "--pid", &pids[0], "--pid", &pids[1]]);
+        let mut probe = rig.client("libca", &[PORT + 10], &[]);
+        rig.wait_until_recording(&mut probe, "TWO:READY", source);
+        let mut client = rig.client("libca", &[PORT], &[]);
+        rig.wait_until_recording(&mut client, "ONE:READY", source);
+        first.command("program sncRamp TWO:SP");
+        let mut value = 5000.0;
+        wait_until("its process is known", || {
+            value += 1.0;
+            first.command(&format!("put sncRamp {value}"));
+            let puts = rig.puts(&["--all"]);
+            puts.iter().any(|put| put["pv"] == "TWO:SP" && put["process"]["pid"] == first.pid())
+        });
+        first.command("notify sncRamp 701");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        let puts = rig.puts(&["--all", "--pv", "TWO:SP"]);
+        let found = processes(&puts, 701.0);
+        let [process] = found[..] else { panic!("{tier}: one put: {puts:#?}") };
+        assert_eq!((&process["pid"], &process["ioc"]), (&json!(first.pid()), &json!("own")), "{process}");
+        let ramp = json!("sncRamp");
+        if tier == "perf" {
+            assert_eq!((&process["thread"], &process["sequencer_program"]), (&ramp, &ramp), "{process}");
+        } else {
+            let may_be = process["may_be_threads"].as_array().expect("a list");
+            assert!(process["thread"].is_null() || process["thread"] == ramp, "{process}");
+            assert!(may_be.is_empty() || may_be.contains(&ramp), "{process}");
+        }
+    }
+}
+
 /// Two recorders that each see one of the two processes, as on two hosts, with clocks that differ.
 #[test]
 fn the_log_of_the_clients_host_names_it() {
