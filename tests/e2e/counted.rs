@@ -302,7 +302,8 @@ fn an_ioc_that_stands_still_sends_no_beacons() {
     };
     wait_until("a beacon is seen", || !of_ioc(&["server_seen", "server_started"]).is_empty());
     assert!(of_ioc(&["beacons_missing"]).is_empty());
-    let is_told = |going_on: bool| of_ioc(&["beacons_missing"]).iter().any(|line| line["going_on"] == going_on);
+    let is_told =
+        |going_on: bool| of_ioc(&["beacons_missing"]).iter().any(|line| line["going_on"] == going_on);
     ioc.signal(libc::SIGSTOP);
     sleep(Duration::from_secs(35));
     wait_until("its silence is told", || is_told(true));
