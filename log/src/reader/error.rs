@@ -133,7 +133,7 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at byte {}, {} bytes", self.offset, self.length)?;
         if self.blocks > 0 {
-            write!(f, ", {} blocks", self.blocks)?;
+            write!(f, ", {} block{}", self.blocks, if self.blocks == 1 { "" } else { "s" })?;
         }
         write!(f, ": {}", self.cause)
     }

@@ -8,6 +8,7 @@ use crate::found::find_all;
 use crate::out::{line, Out};
 use crate::redact::{copy, Choice, Copied, Values};
 use crate::terminal::Terminal;
+use crate::words::counted;
 use iocrec_cli::command;
 use std::path::{Path, PathBuf};
 
@@ -91,14 +92,14 @@ impl Command for Redact {
                 line!(out, "segments: {segments}, events: {events}; name a directory for the copy with -o")?
             }
         }
-        for (count, words) in [
-            (newer, "blocks of a newer version are left out: a newer iocreplay redacts them"),
-            (damaged, "blocks are damaged or missing, and are missing in the copy"),
-            (too_large, "events are left out, since no block has room for their replacements"),
-            (unmapped, "replacements are not in the map, which has no room for more"),
+        for (count, one, words) in [
+            (newer, "block", "of a newer version left out: a newer iocreplay redacts such"),
+            (damaged, "block", "damaged or missing, and missing in the copy"),
+            (too_large, "event", "left out, since no block has room for what would replace it"),
+            (unmapped, "replacement", "not in the map, which has no room for more"),
         ] {
             if count > 0 {
-                Terminal.report(&format_args!("{count} {words}"));
+                Terminal.report(&format_args!("{} {words}", counted(count, one)));
             }
         }
         match found.unreadable.is_empty() && newer == 0 && damaged == 0 && too_large == 0 {
