@@ -181,6 +181,7 @@ struct Clocks {
     only: Option<Pattern>,
     names: OnceCell<Vec<String>>,
     is_said: Cell<bool>,
+    found: OnceCell<Vec<Notice>>,
 }
 
 impl Logs {
@@ -245,12 +246,20 @@ impl Logs {
         let span = (since.unwrap_or(i64::MIN), i64::MAX);
         let found = clocks::compare(&self.runs, &names, span, self.clocks.only.as_ref(), &BTreeSet::new());
         let notable: Vec<HostClock> = found.iter().filter(|clock| clock.is_notable()).cloned().collect();
+        let mut said = Vec::new();
         if !notable.is_empty() {
-            self.notices.report(&Notice::ClocksDiffer(notable));
+            said.push(Notice::ClocksDiffer(notable));
         }
         if found.len() > 1 && !clocks::apart(&found).is_empty() {
-            self.notices.report(&Notice::ClocksUnknown(found));
+            said.push(Notice::ClocksUnknown(found));
         }
+        said.iter().for_each(|notice| self.notices.report(notice));
+        let _ = self.clocks.found.set(said);
+    }
+
+    /// What was reported of the hosts' clocks so far, for an answer that others read without standard error.
+    pub(crate) fn said_of_clocks(&self) -> &[Notice] {
+        self.clocks.found.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether what blocks say of themselves is used.

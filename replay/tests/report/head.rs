@@ -520,6 +520,10 @@ fn what_another_host_lost_is_not_told_of_this_one() {
     };
     assert!(head(&[]).contains("17 hits"), "{}", head(&[]));
     assert!(!head(&["--host", "box1"]).contains("17 hits"), "{}", head(&["--host", "box1"]));
+    // who gets the page does not see what was said on standard error
+    let clocks = "Several hosts: how the clocks of box1, box2 differ is not known";
+    assert!(head(&[]).contains(clocks), "{}", head(&[]));
+    assert!(!head(&["--host", "box1"]).contains("clocks"), "{}", head(&["--host", "box1"]));
 }
 
 /// What puts left in a record that does not process is in its plot, as the values of its processing are.

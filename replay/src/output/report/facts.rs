@@ -115,6 +115,8 @@ pub struct Facts {
     pub slow: Vec<(ClientLine, Slow)>,
     /// What the IOCs used of the machine.
     pub usage: Usage,
+    /// How the clocks of several hosts differ, if that is notable or not known.
+    pub clocks: Vec<String>,
 }
 
 impl Facts {

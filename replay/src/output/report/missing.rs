@@ -158,6 +158,9 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
             ));
         }
     }
+    for clocks in &facts.clocks {
+        items.push(item("Several hosts:", format!("{clocks}.")));
+    }
     let not_listed = facts.found.notes.not_listed;
     if not_listed > 0 {
         items

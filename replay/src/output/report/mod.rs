@@ -114,6 +114,7 @@ pub fn make(logs: &Logs, asked: &Filter, zone: &Zone) -> Report {
         marks,
         hangs,
         usage,
+        clocks: logs.said_of_clocks().iter().map(ToString::to_string).collect(),
     };
     Report { facts, is_empty: is_empty || is_missed }
 }
