@@ -286,3 +286,21 @@ fn the_svg_has_the_values() {
         assert_eq!(corners.count(), 0, "{pv}: more than there was");
     }
 }
+
+/// Whoever asks for a picture and gets none is told so by the exit code, too; of several PVs those that can be are drawn.
+#[test]
+fn texts_are_no_drawing() {
+    let place = tempfile::tempdir().unwrap();
+    let svg = place.path().join("x.svg");
+    let draw = |pvs: &[&str], how: &[&str]| {
+        let log = plant();
+        outcome(iocreplay([&["values"], pvs, how, &[log.to_str().unwrap()]].concat()).output().unwrap())
+    };
+    for how in [&["--plot"][..], &["--svg", svg.to_str().unwrap()]] {
+        let (code, out, err) = draw(&["LI:NOTE"], how);
+        assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+        assert!(err.contains("LI:NOTE can't be drawn") && !svg.exists(), "{err}");
+    }
+    let (code, _, err) = draw(&["LI:NOTE", "LI:MODE"], &["--svg", svg.to_str().unwrap()]);
+    assert_eq!((code, svg.exists()), (0, true), "{err}");
+}

@@ -286,7 +286,8 @@ impl Values {
         drawing.set_time(filter.since, filter.until, logs.end());
         drawing.remarks().iter().for_each(|remark| Terminal.report(remark));
         if drawing.drawn().next().is_none() {
-            return Ok(drawing.series.is_empty());
+            // there are values, but what was asked for is not made: the remarks said why
+            return if drawing.series.is_empty() { Ok(true) } else { Err(Failure::Reported) };
         }
         if self.plot {
             plot::terminal::draw(out, &drawing, width::columns(), zone)?;
