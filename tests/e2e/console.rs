@@ -198,6 +198,7 @@ fn what_is_typed_is_never_recorded() {
 fn who_gave_up() {
     for (name, says, ended) in [
         ("QUIT", "calls exit(3)", "exit status 3"),
+        ("LEAVE", "calls exit(3)", "exit status 3"),
         ("SUSPEND", "is suspended for ever: assertion \"record->a == 7.5\" failed at sayings.c:4711", ""),
     ] {
         let Some(rig) = Rig::new(&format!("gave-up-{name}")) else { return };

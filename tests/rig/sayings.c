@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <epicsAssert.h>
+#include <epicsExit.h>
 #include <errlog.h>
 #include <registryFunction.h>
 #include <subRecord.h>
@@ -124,6 +125,13 @@ static long quit(struct subRecord *record)
     exit((int)record->a);
 }
 
+/* As the shell does it: after the exit handlers. */
+static long leave(struct subRecord *record)
+{
+    epicsExit((int)record->a);
+    return 0;
+}
+
 static long suspend(struct subRecord *record)
 {
     epicsAssert("sayings.c", 4711, "record->a == 7.5", NULL);
@@ -147,5 +155,6 @@ void register_routines(void)
     ADD(garble);
     ADD(unfinished);
     ADD(quit);
+    ADD(leave);
     ADD(suspend);
 }
