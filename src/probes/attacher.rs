@@ -55,6 +55,8 @@ pub enum ProbeError {
     Ended,
     /// The file was overwritten at that place, and the kernel has not released the old instruction.
     StillHeld,
+    /// The kernel has not yet removed the same probe of that thread, from before.
+    StillThere,
     /// The file was overwritten not long ago, and another recorder's probes may still be there.
     StillKept,
     /// The offset in the file, or the thread's number, is too large for the kernel's interface.
@@ -71,6 +73,9 @@ impl Display for ProbeError {
             ProbeError::Ended => f.write_str("its process has ended"),
             ProbeError::StillHeld => {
                 f.write_str("its file was overwritten, and the kernel has not released the old code")
+            }
+            ProbeError::StillThere => {
+                f.write_str("the kernel has not yet removed an earlier probe there; iocrec tries again")
             }
             ProbeError::StillKept => f.write_str(
                 "its file may have been overwritten not long ago, and another recorder's probes may still be there",
@@ -244,7 +249,7 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> io::Result<Link> {
 
 impl Held {
     /// Notes a probe at a place. If the place held a different instruction, waits until it is released; likewise if it has the
-    /// same probe of a thread that has executed its program anew meanwhile: each hit would be recorded twice.
+    /// same probe of that thread, as after an exec or where placing it was given up: each hit would be recorded twice.
     fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW], bound: Bound) -> Result<(), ProbeError> {
         let is_taken = |places: &mut Places| {
             let held = places.get(&place);
@@ -255,7 +260,8 @@ impl Held {
         let waited = self.freed.wait_timeout_while(places, RELEASE_TIMEOUT, is_taken);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            return Err(ProbeError::StillHeld);
+            let is_other = places.get(&place).is_some_and(|(before, _)| *before != code);
+            return Err(if is_other { ProbeError::StillHeld } else { ProbeError::StillThere });
         }
         places.entry(place).or_insert((code, Vec::new())).1.push(bound);
         Ok(())
@@ -306,6 +312,18 @@ mod tests {
         held.release(place, ONE);
         held.release((place.0, 0x2000), ONE);
         assert!(held.places.lock().unwrap().is_empty());
+    }
+
+    /// Both at once, since each waits for as long as it may.
+    #[test]
+    fn what_is_still_there_is_told_from_what_was_overwritten() {
+        let held = Arc::new(Held::default());
+        let place = ((1, 2), 0x1000);
+        held.hold(place, [1; CODE_WINDOW], ONE).unwrap();
+        let other = held.clone();
+        let overwritten = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW], TWO));
+        assert_eq!(held.hold(place, [1; CODE_WINDOW], ONE), Err(ProbeError::StillThere));
+        assert_eq!(overwritten.join().unwrap(), Err(ProbeError::StillHeld));
     }
 
     #[test]

@@ -103,10 +103,15 @@ impl NotProbed {
         matches!(self, NotProbed::TooFewFiles(_) | NotProbed::StillRemoving)
     }
 
+    /// Whether it may be probed once the kernel has removed an earlier probe.
+    pub fn is_for_earlier(&self) -> bool {
+        matches!(self, NotProbed::Function(_, Reason::Probe(ProbeError::StillThere)))
+    }
+
     /// Whether it may be probed once something else than the IOC changes.
     pub fn may_pass(&self) -> bool {
         let passes = matches!(self, NotProbed::HeldUp(_) | NotProbed::StillKept);
-        passes || self.is_for_debugger() || self.is_for_files()
+        passes || self.is_for_debugger() || self.is_for_files() || self.is_for_earlier()
     }
 }
 
@@ -225,6 +230,14 @@ mod tests {
         }
         let slow = |symbol| NotProbed::Function(symbol, Reason::SingleStepped);
         assert_eq!(told, [slow("scanOnce"), slow("postEvent")]);
+    }
+
+    /// An IOC whose `dbProcess` could not be probed at first would have no processing in the log for ever.
+    #[test]
+    fn what_the_kernel_still_removes_is_tried_again() {
+        let because = |error: ProbeError| NotProbed::Function("dbProcess", error.into());
+        assert!(because(ProbeError::StillThere).may_pass());
+        assert!(!because(ProbeError::StillHeld).may_pass(), "other IOCs may hold it as long as they run");
     }
 
     /// Docs and users' scripts quote these.

@@ -287,6 +287,8 @@ fn work_on_traced(
                 "its files have not changed for long enough, or another recorder's probes are gone"
             } else if have(NotProbed::is_for_files) {
                 "enough files may be opened"
+            } else if have(NotProbed::is_for_earlier) {
+                "the kernel has removed earlier probes of it"
             } else {
                 "the debugger is gone"
             };
