@@ -14,7 +14,7 @@ use crate::suggest;
 use crate::time::Zone;
 use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Container, Event, Fact, Ip6, Tier};
+use iocrec_log::event::{Container, Event, Fact, Ip6, Loss, LossSource, Tier};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -81,6 +81,8 @@ pub struct Held {
     resources: bool,
     stuck: bool,
     files: bool,
+    /// Whether there is a loss that puts may be among, or packets were read from a file, which may lack what clients sent.
+    may_lack_puts: bool,
     /// Whether everything was recorded without probes.
     packets_only: bool,
     /// Whether some run says how it was recorded.
@@ -110,7 +112,15 @@ impl Held {
 
     fn event(&mut self, context: &mut Context, time: u64, fact: &Fact) {
         match fact {
-            Fact::Host(host) => remember(&mut self.hosts, &host.name),
+            Fact::Host(host) => {
+                self.may_lack_puts |= host.name.is_empty();
+                remember(&mut self.hosts, &host.name);
+            }
+            Fact::Loss(Loss {
+                source: LossSource::Hits | LossSource::Packets | LossSource::Stream, ..
+            }) => {
+                self.may_lack_puts = true;
+            }
             Fact::Ioc(ioc) => {
                 self.any_ioc = true;
                 remember(&mut self.iocs, &ioc.name);
@@ -146,7 +156,7 @@ impl Held {
         }
         match fact {
             Fact::Host(_) | Fact::Clock(_) => context.apply(time, fact),
-            Fact::Ioc(_) | Fact::Container(_) | Fact::Tier(_) | Fact::Circuit(_) => {}
+            Fact::Ioc(_) | Fact::Container(_) | Fact::Tier(_) | Fact::Circuit(_) | Fact::Loss(_) => {}
             _ => {
                 let Some(wall) = context.wall(time) else { return };
                 self.reach(wall);
@@ -332,6 +342,10 @@ impl Held {
             Kind::Stuck if !self.stuck => {
                 "these logs hold no thread that stood still, no late scan and no full queue: none was seen, as far as \
                  such are looked for (docs/stuck.md), or an older iocrec recorded them"
+            }
+            Kind::Puts if !self.puts && self.may_lack_puts => {
+                "these logs hold no puts: nobody wrote to a PV of an IOC while it was recorded, recording was off \
+                 (--no-puts), or what clients sent was lost, or is not in the capture (iocreplay info)"
             }
             Kind::Puts if !self.puts => {
                 "these logs hold no puts: nobody wrote to a PV of an IOC while it was recorded, or recording was off \

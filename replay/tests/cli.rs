@@ -1088,6 +1088,7 @@ fn the_pv_comes_before_the_log() {
 /// Nothing is no answer: why there is nothing is said, and the exit code is that of success.
 #[test]
 fn an_empty_answer_says_why() {
+    use iocrec_log::event::{Fact, Loss, LossSource};
     let directory = logged();
     let here = directory.path();
     let says = |arguments: &[&str], parts: &[&str]| {
@@ -1163,6 +1164,17 @@ fn an_empty_answer_says_why() {
     write_events(&here.join("idle"), "box1", 8, only_marks);
     // one that was found and not attached to yet may have been written to
     says(&["puts", "idle"], &["hold no puts", "of an IOC while it was recorded", "--no-puts"]);
+    // what clients sent may have been lost, or a capture of a machine that is not known has what servers send alone
+    let (source, cause) = (LossSource::Stream, "not captured".to_owned());
+    let lost = vec![(SECOND, Fact::Loss(Loss { source, count: 1, since: 0, cause }))];
+    write_events(&here.join("lossy"), "box1", 11, lost);
+    write_events(&here.join("captured"), "", 12, vec![(SECOND, Fact::Mark("x".into()))]);
+    for log in ["lossy", "captured"] {
+        says(
+            &["puts", log],
+            &["hold no puts", "--no-puts", "was lost, or is not in the capture (iocreplay info)"],
+        );
+    }
     says(&["traces", "idle"], &["hold no processing", "in an IOC while it was recorded", "--no-process"]);
     let held = "(they hold 2026-09-21T14:13:20.000+00:00 to 2026-09-21T14:13:21.000+00:00)";
     fails(here, &["why", "T:SP", "idle", "--utc"], 1, &["neither processed nor written", held]);
