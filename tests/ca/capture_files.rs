@@ -438,6 +438,27 @@ fn several_files_and_a_part_of_them() {
     assert_eq!(outcome.packets, early.len() as u64);
 }
 
+/// Files that were put together by `cat`, plain or packed, are read as several files are, whatever their links.
+#[test]
+fn one_file_behind_the_other() {
+    let packets = packets();
+    let truth = truth(&packets, 5074);
+    let halves = packets.split_at(packets.len() / 2);
+    for order in BOTH {
+        let files = [pcap(order, true, ETHERNET, halves.0), pcap(order, true, LINKS[4], halves.1)];
+        let packed = files.each_ref().map(|file| gzip(file));
+        for joined in [files.concat(), packed.concat()] {
+            let (events, outcome) = read(&joined);
+            assert_eq!((puts(&events), complaint(&outcome).as_str()), (truth.clone(), ""));
+            assert_eq!(outcome.packets, packets.len() as u64);
+        }
+        let cut = files[0].len() + 10;
+        let (_, outcome) = read(&files.concat()[..cut]);
+        assert!(complaint(&outcome).contains("is cut off"), "{}", complaint(&outcome));
+        assert_eq!(outcome.packets, halves.0.len() as u64);
+    }
+}
+
 /// Which connections are Channel Access, where nobody says which ports are.
 #[test]
 fn connections_of_others() {

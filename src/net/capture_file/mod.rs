@@ -106,6 +106,11 @@ enum Format {
 impl Format {
     fn step(&mut self, bytes: &[u8]) -> Result<Step, Problem> {
         match self {
+            // one file behind the other, by cat
+            Format::Pcap(pcap) if pcap.begins_again(bytes) => {
+                *self = Format::Unknown;
+                self.step(bytes)
+            }
             Format::Pcap(pcap) => pcap.step(bytes),
             Format::Pcapng(pcapng) => pcapng.step(bytes),
             Format::Unknown => {

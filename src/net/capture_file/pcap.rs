@@ -54,6 +54,11 @@ impl Pcap {
         Ok(Pcap { variant, link })
     }
 
+    /// Whether these bytes begin another file of this variant. As the time of a packet they would be of the year 2055.
+    pub fn begins_again(&self, bytes: &[u8]) -> bool {
+        bytes.first_chunk().is_some_and(|magic| variant(*magic) == Some(self.variant))
+    }
+
     /// The packet that these bytes begin with.
     pub fn step(&self, bytes: &[u8]) -> Result<Step, Problem> {
         let Variant(order, unit) = self.variant;
