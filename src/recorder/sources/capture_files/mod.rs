@@ -135,9 +135,15 @@ impl CaptureFiles {
             return false;
         }
         if !std::mem::replace(&mut self.is_named, true) {
-            self.overlaps += u32::from(moment.went_back.is_some());
+            let is_older = moment.went_back.is_some();
+            self.overlaps += u32::from(is_older);
             self.hand_over(cx);
             cx.env.push(time, Fact::Mark(format!("packets are read from {name}")));
+            if is_older {
+                let line = format!("{name} begins before the end of the file before it: name files in the order of their times; what both have may be told twice");
+                cx.env.messages.push(line.clone());
+                cx.env.push(time, Fact::Mark(line));
+            }
         }
         if moment.went_back.is_some() {
             // facts before this have the old offset
