@@ -1,0 +1,230 @@
+//! Whole answers, shown by the programs that they are written for: folded stacks by flamegraph.pl, DOT by Graphviz, Mermaid
+//! by Mermaid in a real browser, and samples by the rules of Phoebus' Data Browser. What they show is what the rows say.
+
+#[path = "report/chromium.rs"]
+#[allow(dead_code)] // the report's tests use the rest
+mod chromium;
+mod common;
+#[path = "../../tests/rig/not_run.rs"]
+mod not_run;
+
+use chromium::Chromium;
+use common::{ca_put, complete, process, put, run, write_events, CLIENT, MS, SECOND};
+use iocrec_log::event::*;
+use iocrec_testing::readers::samples::{imported, LOCALES};
+use not_run::{not_run, Needs};
+use serde_json::{json, Value as Json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where Debian has flamegraph.pl (libdevel-nytprof-perl).
+const FLAMEGRAPH: &str = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl";
+/// A name with whatever means something in DOT, SVG or Mermaid.
+const ODD: &str = "A\"<b>&lt;\\N#34;%%{init: {'theme':'dark'}}%%`$x`[1];";
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// What is answered about the log in a directory.
+fn answer(directory: &Path, arguments: &[&str]) -> String {
+    let (code, out, err) = run(directory, arguments);
+    assert_eq!(code, 0, "{arguments:?}: {err}");
+    out
+}
+
+/// A log with a put to [`ODD`].
+fn odd(directory: &Path) {
+    let channel = Channel {
+        id: 9,
+        circuit: 1,
+        cid: Some(9),
+        sid: Some(9),
+        pv: ODD.into(),
+        dbr: Some(6),
+        count: Some(1),
+        origin: Origin::Opened,
+    };
+    let record = Record { id: 9, ioc: 1, address: 8192, name: ODD.into(), rtype: "ao".into() };
+    let t = SECOND;
+    let events = vec![
+        (MS, Fact::from(record)),
+        (MS, Fact::from(channel)),
+        (t, ca_put(1, 9, false, 1, 2.5)),
+        (t + 1000, put(PutKind::PutField, CLIENT, -1000, 1, (9, 1), 1.0, 2.5)),
+        (t + 1100, put(PutKind::Put, CLIENT, -1200, 0, (9, 1), 1.0, 2.5)),
+        (t + 1200, process(CLIENT, -1200, 0, 9)),
+        (t + 1300, complete(CLIENT, -1300, 9, 2.5, 0)),
+    ];
+    let log = directory.join("log");
+    std::fs::create_dir(&log).unwrap();
+    write_events(&log, "box1", 1, events);
+}
+
+/// Arrows: from where to where, the label, and whether it is dashed.
+type Arrows = Vec<(String, String, String, bool)>;
+
+/// The arrows as the rows have them.
+fn listed(directory: &Path) -> Arrows {
+    let arrow = |line: &str| {
+        let row: Json = serde_json::from_str(line).unwrap();
+        let word = |key: &str| row[key].as_str().unwrap().to_owned();
+        let kind = word("kind");
+        let label = match row["per_second"].as_f64() {
+            Some(rate) => {
+                // with what is worth a digit
+                let digits = (1.0 - rate.log10().floor()).max(1.0) as usize;
+                format!("{kind} {} ({rate:.digits$}/s)", row["count"])
+            }
+            None => format!("{kind} {}", row["count"]),
+        };
+        (word("from"), word("to"), label, kind == "CP" || kind == "CA")
+    };
+    let out = answer(directory, &["graph", "--format", "jsonl", "log"]);
+    let mut listed: Arrows = out.lines().map(arrow).collect();
+    listed.sort();
+    listed
+}
+
+/// Every arrow of the plant's graph, and of one with a hostile name, is drawn as it is listed.
+fn are_drawn(format: &str, mut draw: impl FnMut(&str) -> Json) {
+    let place = tempfile::tempdir().unwrap();
+    odd(place.path());
+    for (directory, least) in [(here("tests/plant"), 100), (place.path().to_owned(), 1)] {
+        let drawn = draw(&answer(&directory, &["graph", "--format", format, "log"]));
+        let mut drawn: Arrows = serde_json::from_value(drawn).unwrap();
+        drawn.sort();
+        let listed = listed(&directory);
+        assert!(listed.len() >= least, "{listed:?}");
+        assert!(least > 1 || listed.iter().any(|arrow| arrow.1 == ODD), "{listed:?}");
+        assert_eq!(drawn, listed);
+    }
+}
+
+#[test]
+fn graphviz_draws_every_arrow() {
+    let module = here("../.venv/node_modules/@hpcc-js/wasm-graphviz/dist/index.js");
+    let Ok(module) = module.canonicalize() else {
+        return not_run("graphviz_draws_every_arrow", Needs::Program("Graphviz"));
+    };
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("graph.dot");
+    are_drawn("dot", |dot| {
+        std::fs::write(&file, dot).unwrap();
+        let script = here("tests/graphviz.mjs");
+        let output = Command::new("node").args([&script, &module, &file]).output().unwrap();
+        assert!(output.status.success(), "{dot}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    });
+}
+
+/// Draws `text`, and tells what the nodes show, and which arrows there are.
+const DRAWN: &str = "(async () => {
+    mermaid.initialize({startOnLoad: false});
+    const {svg} = await mermaid.render('drawn', text);
+    const box = document.createElement('div');
+    box.innerHTML = svg;
+    const names = {};
+    for (const node of box.querySelectorAll('g.node'))
+        names[node.id.match(/flowchart-(n[0-9]+)-/)[1]] = node.textContent.trim();
+    const {db} = await mermaid.mermaidAPI.getDiagramFromText(text);
+    return db.getEdges().map(of => [names[of.start], names[of.end], of.text, of.stroke === 'dotted']);
+})()";
+
+#[test]
+fn mermaid_draws_every_arrow() {
+    let test = "mermaid_draws_every_arrow";
+    let Some(program) = chromium::program() else { return not_run(test, Needs::Program("chromium")) };
+    let script = here("../.venv/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js");
+    let Ok(script) = script.canonicalize() else { return not_run(test, Needs::Program("Mermaid")) };
+    let place = tempfile::tempdir().unwrap();
+    let page = place.path().join("page.html");
+    let source = format!(
+        "<!doctype html><meta charset=utf-8><body><script src='file://{}'></script>",
+        script.display()
+    );
+    std::fs::write(&page, source).unwrap();
+    let mut browser = Chromium::start(program);
+    browser.open(&page, (1400, 1000), "");
+    are_drawn("mermaid", |text| {
+        browser.eval(&format!("window.text = {}", json!(text)));
+        browser.eval(DRAWN)
+    });
+}
+
+/// A text of SVG.
+fn decoded(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+/// Each frame has the time of the stacks that begin as it does.
+#[test]
+fn flamegraph_shows_what_took_time() {
+    if !Path::new(FLAMEGRAPH).exists() {
+        return not_run("flamegraph_shows_what_took_time", Needs::Program("flamegraph.pl"));
+    }
+    let folded = answer(&here("tests/plant"), &["profile", "log"]);
+    let mut times: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+    for line in folded.lines() {
+        let (stack, time) = line.rsplit_once(' ').unwrap();
+        let frames: Vec<&str> = stack.split(';').collect();
+        let time: u64 = time.parse().unwrap();
+        (0..=frames.len()).for_each(|count| *times.entry(frames[..count].to_vec()).or_default() += time);
+    }
+    let mut expected: Vec<(String, u64)> = times
+        .into_iter()
+        .map(|(frames, time)| ((*frames.last().unwrap_or(&"all")).to_owned(), time))
+        .collect();
+    expected.sort();
+
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("folded");
+    std::fs::write(&file, &folded).unwrap();
+    let output = Command::new("perl")
+        .args([FLAMEGRAPH, "--minwidth", "0", "--width", "3000"])
+        .arg(&file)
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    let svg = String::from_utf8(output.stdout).unwrap();
+    // <title>NAME (1,234 samples, 5.67%)</title>
+    let shown = |title: &str| {
+        let title = decoded(title.split_once("</title>").unwrap().0);
+        let (name, rest) = title.rsplit_once(" (").unwrap();
+        let (count, _) = rest.split_once(" samples").unwrap_or_else(|| panic!("{title}"));
+        (name.to_owned(), count.replace(',', "").parse::<u64>().unwrap())
+    };
+    let mut shown: Vec<(String, u64)> = svg.split("<title>").skip(1).map(shown).collect();
+    shown.sort();
+    assert!(expected.len() > 300, "{folded}");
+    assert_eq!(shown, expected);
+}
+
+/// Samples of whole histories, in whatever locale they are imported.
+#[test]
+fn samples_are_the_values() {
+    let plant = here("tests/plant");
+    let mut truth: BTreeMap<String, Vec<(String, f64)>> = BTreeMap::new();
+    for line in answer(&plant, &["values", "*", "--utc", "--format", "jsonl", "log"]).lines() {
+        let row: Json = serde_json::from_str(line).unwrap();
+        let Some(value) = row["value"].as_f64().filter(|_| row["unseen"].is_null()) else { continue };
+        let time = row["time"].as_str().unwrap();
+        // to the millisecond
+        let time = format!("{} {}", &time[..10], &time[11..23]);
+        truth.entry(row["pv"].as_str().unwrap().to_owned()).or_default().push((time, value));
+    }
+    assert!(truth.len() > 150, "{}", truth.len());
+    // some with many values, and some of all kinds
+    let mut pvs: Vec<&String> = truth.keys().collect();
+    pvs.sort_by_key(|pv| (std::cmp::Reverse(truth[*pv].len()), *pv));
+    for (at, pv) in pvs.into_iter().enumerate().filter(|(at, _)| at % 8 == 0) {
+        let samples = answer(&plant, &["values", pv, "--utc", "--format", "databrowser", "log"]);
+        for signs in LOCALES {
+            let read: Vec<(String, f64)> = samples.lines().filter_map(|line| imported(line, signs)).collect();
+            assert_eq!(read, truth[pv], "{at}, {pv}");
+        }
+    }
+}
