@@ -11,6 +11,7 @@ mod active;
 mod array_fields;
 mod attaching;
 mod attacks;
+mod autosave;
 mod bulk;
 mod capture_files;
 mod capture_ports;
