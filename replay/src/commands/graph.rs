@@ -54,6 +54,13 @@ impl Command for Graph {
             let links = counted(links.left_out, "further link");
             Terminal.report(&format_args!("left out: {links}; narrow the question with --pv"));
         }
+        if self.format.name == "mermaid" && graph.is_too_large_for_mermaid() {
+            let settings = "unless its maxEdges and maxTextSize allow more";
+            Terminal.report(&format_args!(
+                "Mermaid draws 500 arrows and 50,000 characters at most, {settings}; narrow the question with --pv, or take \
+                 --format dot"
+            ));
+        }
         let is_empty = graph.is_empty();
         if is_empty {
             Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));

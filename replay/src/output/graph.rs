@@ -27,6 +27,10 @@ pub static FORMATS: [Format<Graph>; 5] = [
     Format { name: "csv", writer: |zone| Box::new(Listed((rows::csv::<Arrow>().writer)(zone))) },
 ];
 
+/// Arrows, and characters, that Mermaid takes if its `maxEdges` and `maxTextSize` do not allow more. A graph can't say so
+/// itself.
+const MOST_OF_MERMAID: (usize, usize) = (500, 50_000);
+
 /// Where the other end of a link is if that was not seen: in an IOC that was not recorded, or behind a gateway.
 const NO_IOC: &str = "IOC not known";
 
@@ -137,6 +141,18 @@ impl Graph {
     /// Whether it has no arrows.
     pub fn is_empty(&self) -> bool {
         self.arrows.is_empty()
+    }
+
+    /// Whether it is larger than what Mermaid draws unless it is told to.
+    pub fn is_too_large_for_mermaid(&self) -> bool {
+        let (arrows, characters) = MOST_OF_MERMAID;
+        let text = || {
+            let mut text = Vec::new();
+            // memory takes all
+            let _ = Mermaid.write(&mut Out::new(&mut text), self);
+            String::from_utf8_lossy(&text).encode_utf16().count()
+        };
+        self.arrows.len() > arrows || text() > characters
     }
 
     /// The nodes with their numbers. Causes belong to the IOC of the record that they lead to.
@@ -309,6 +325,22 @@ mod tests {
         assert!(mermaid.contains("([\"scan 1 second\"])"), "{mermaid}");
         assert_eq!(mermaid.matches("-.->|\"CP 3 (1.5/s)\"|").count(), 1, "{mermaid}");
         assert_eq!(for_mermaid("%%{init: {'theme':'dark'}}%%"), "#37;#37;{init: {'theme':'dark'}}#37;#37;");
+    }
+
+    /// It throws an exception at the 501st arrow, and draws the message that the text is too long.
+    #[test]
+    fn mermaid_has_limits() {
+        let of = |count: usize, name: &str| {
+            let arrow = |number: usize| {
+                let record =
+                    |which: usize| Name { record: format!("{name}{which}").into(), ..Name::default() };
+                let (from, to) = (Node::Record(record(0)), record(number + 1));
+                Arrow { from, to, kind: "FLNK".into(), count: 1, per_second: None }
+            };
+            Graph { arrows: (0..count).map(arrow).collect() }.is_too_large_for_mermaid()
+        };
+        assert!(!of(500, "A") && of(501, "A"));
+        assert!(!of(20, &"x".repeat(2000)) && of(20, &"x".repeat(2500)));
     }
 
     #[test]
