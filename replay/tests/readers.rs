@@ -1,5 +1,6 @@
 //! Whole answers, shown by the programs that they are written for: folded stacks by flamegraph.pl, DOT by Graphviz, Mermaid
-//! by Mermaid in a real browser, and samples by the rules of Phoebus' Data Browser. What they show is what the rows say.
+//! by Mermaid in a real browser; samples and files that restore values by their readers' rules. What they show is what the rows
+//! say.
 
 #[path = "report/chromium.rs"]
 #[allow(dead_code)] // the report's tests use the rest
@@ -12,6 +13,7 @@ use chromium::Chromium;
 use common::{ca_put, complete, process, put, run, write_events, CLIENT, MS, SECOND};
 use iocrec_log::event::*;
 use iocrec_testing::readers::samples::{imported, LOCALES};
+use iocrec_testing::readers::{autosave, burt, phoebus};
 use not_run::{not_run, Needs};
 use serde_json::{json, Value as Json};
 use std::collections::BTreeMap;
@@ -227,4 +229,82 @@ fn samples_are_the_values() {
             assert_eq!(read, truth[pv], "{at}, {pv}");
         }
     }
+}
+
+/// The values in a file that restores them, as texts.
+fn restored(format: &str, file: &str) -> BTreeMap<String, Vec<String>> {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    match format {
+        "autosave" => {
+            let restored = autosave::restored(file).into_iter();
+            restored.map(|(pv, of)| (pv, of.values.into_iter().map(text).collect())).collect()
+        }
+        "burt" => {
+            let values = |line: burt::Line| {
+                assert_eq!(line.values.len(), usize::try_from(line.count).unwrap(), "{line:?}");
+                match line.values.as_slice() {
+                    // nothing, which is behind the end of an array
+                    [nothing] if nothing == "\\0" => (line.name, vec![String::new()]),
+                    _ => (line.name, line.values.into_iter().filter(|value| value != "\\0").collect()),
+                }
+            };
+            burt::parse(file).into_iter().map(values).collect()
+        }
+        _ => phoebus::parse(file).1.iter().map(|row| (row["PV"].clone(), phoebus::value(row).0)).collect(),
+    }
+}
+
+/// Whether texts stand for the value of a row, a state by its name or by its number.
+fn stands_for(texts: &[String], row: &Json, by_name: bool) -> bool {
+    let is_one = |value: &Json, text: &String| match (value.as_f64(), text.parse::<f64>()) {
+        // 0.1 of 32 bits has more digits in some formats, and characters have a sign
+        (Some(number), Ok(found)) => {
+            number == found || number as f32 == found as f32 || found < 0.0 && number == found + 256.0
+        }
+        (Some(_), Err(_)) => false,
+        (None, _) => value.as_str().is_some_and(|word| word == text || word == "NaN" && text == "nan"),
+    };
+    match (&row["value"], row["text"].as_str()) {
+        (Json::Array(all), _) => {
+            all.len() == texts.len() && all.iter().zip(texts).all(|(value, text)| is_one(value, text))
+        }
+        (_, Some(name)) if by_name => texts == [name],
+        (value, _) => texts.len() == 1 && is_one(value, &texts[0]),
+    }
+}
+
+/// Whole files that restore the values of a moment, of logs of many machines.
+#[test]
+fn files_that_restore_are_what_was() {
+    let mut logs: Vec<PathBuf> =
+        std::fs::read_dir(here("tests/travelled")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    logs.retain(|log| log.is_dir());
+    logs.push(here("tests/plant/log"));
+    let mut read = [0; 3];
+    for log in &logs {
+        let of = |words: &[&str]| answer(log, &[words, &["--utc", "--format", "jsonl", "."]].concat());
+        let rows = |text: &str| -> Vec<Json> {
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        let word = |row: &Json, key: &str| row[key].as_str().unwrap().to_owned();
+        let times: Vec<String> = rows(&of(&["values", "*"])).iter().map(|row| word(row, "time")).collect();
+        for part in 1..3 {
+            let time = times[times.len() * part / 3].as_str();
+            let truth: BTreeMap<String, Json> =
+                rows(&of(&["at", time])).into_iter().map(|row| (word(&row, "pv"), row)).collect();
+            for (format, read) in ["autosave", "burt", "phoebus-snapshot"].into_iter().zip(&mut read) {
+                let file = answer(log, &["at", time, "--utc", "--format", format, "."]);
+                for (pv, texts) in restored(format, &file) {
+                    let row = &truth[pv.trim_end_matches(".$")];
+                    assert!(
+                        stands_for(&texts, row, format != "autosave"),
+                        "{format}: {texts:?} is not {row}"
+                    );
+                    *read += 1;
+                }
+            }
+        }
+    }
+    let [autosave, burt, phoebus] = read;
+    assert!(autosave > 150 && burt > 400 && phoebus > 400, "{read:?}");
 }
