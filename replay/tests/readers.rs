@@ -20,8 +20,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Debian has flamegraph.pl (libdevel-nytprof-perl).
-const FLAMEGRAPH: &str = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl";
 /// A name with whatever means something in DOT, SVG or Mermaid.
 const ODD: &str = "A\"<b>&lt;\\N#34;%%{init: {'theme':'dark'}}%%`$x`[1];";
 
@@ -163,7 +161,8 @@ fn decoded(text: &str) -> String {
 /// Each frame has the time of the stacks that begin as it does.
 #[test]
 fn flamegraph_shows_what_took_time() {
-    if !Path::new(FLAMEGRAPH).exists() {
+    let program = here("../.venv/flamegraph.pl");
+    if !program.exists() {
         return not_run("flamegraph_shows_what_took_time", Needs::Program("flamegraph.pl"));
     }
     let folded = answer(&here("tests/plant"), &["profile", "log"]);
@@ -184,7 +183,8 @@ fn flamegraph_shows_what_took_time() {
     let file = place.path().join("folded");
     std::fs::write(&file, &folded).unwrap();
     let output = Command::new("perl")
-        .args([FLAMEGRAPH, "--minwidth", "0", "--width", "3000"])
+        .arg(program)
+        .args(["--minwidth", "0", "--width", "3000"])
         .arg(&file)
         .env("LC_ALL", "C")
         .output()
