@@ -11,7 +11,7 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PORT: u16 = 5074;
 const STRING: u16 = 0;
@@ -118,14 +118,20 @@ fn a_script_repeats_the_puts() {
         ("PUT:SHORTS", DOUBLE, json!([1.0, -2.0]), json!([1, -2]), json!([9.0])),
         ("PUT:TEXTS", STRING, json!(["a b", "'"]), json!(["a b", "'"]), json!(["x"])),
     ];
-    for (pv, dbr, value, ..) in &puts {
+    let pause = Duration::from_millis(1500);
+    for (number, (pv, dbr, value, ..)) in puts.iter().enumerate() {
+        if number == 4 {
+            thread::sleep(pause);
+        }
         client.put(pv, *dbr, value.clone(), true);
     }
     assert!(recorder.stop().success());
-    let script = rig.dir.join("script");
-    let done = rig.replay("puts", &["--format", "caput", "--exclude", "PUT:READY"]);
-    assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
-    fs::write(&script, &done.stdout).unwrap();
+    let (script, timed) = (rig.dir.join("script"), rig.dir.join("timed"));
+    for (path, more) in [(&script, &[][..]), (&timed, &["--timing"][..])] {
+        let done = rig.replay("puts", &[&["--format", "caput", "--exclude", "PUT:READY"], more].concat());
+        assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
+        fs::write(path, &done.stdout).unwrap();
+    }
     let before = |client: &mut crate::rig::Client| {
         for (pv, dbr, .., other) in &puts {
             let dbr = if *pv == "PUT:BINARY" {
@@ -138,18 +144,30 @@ fn a_script_repeats_the_puts() {
             client.put(pv, dbr, other.clone(), true);
         }
     };
-    for tools in all_tools("scripts", &rig.dir) {
+    let has_values = |client: &mut crate::rig::Client| {
+        for (pv, _, _, expected, _) in puts.iter().filter(|put| !put.3.is_null()) {
+            assert_eq!(client.get(pv), *expected, "{pv}");
+        }
+    };
+    let all = all_tools("scripts", &rig.dir);
+    for tools in &all {
         before(&mut client);
         let shown = run(&script, &tools.directory, &[]);
         assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
         assert_eq!(client.get("PUT:DOUBLE"), json!(5.0), "without --yes it only shows");
         let written = run(&script, &tools.directory, &["--yes"]);
         assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
-        for (pv, _, _, expected, _) in puts.iter().filter(|put| !put.3.is_null()) {
-            assert_eq!(client.get(pv), *expected, "{pv} by {}", tools.directory.display());
-        }
+        has_values(&mut client);
         assert_eq!(run(&script, &tools.directory, &["--wrong"]).status.code(), Some(2));
     }
+    // and as fast as the clients did, by the real ones if there are some
+    before(&mut client);
+    let tools = &all.last().expect("tools").directory;
+    let begin = Instant::now();
+    let written = run(&timed, tools, &["--yes"]);
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    assert!(begin.elapsed() >= pause, "{:?}", begin.elapsed());
+    has_values(&mut client);
 }
 
 #[test]
