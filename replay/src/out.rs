@@ -42,6 +42,11 @@ impl<'a> Out<'a> {
         self.styled = styled;
     }
 
+    /// Whether they are.
+    pub fn is_styled(&self) -> bool {
+        self.styled
+    }
+
     /// Shows what is added to the line from now on in this style, until the next call or the end of the line.
     pub fn style(&mut self, style: Style) {
         if self.styled {
@@ -112,6 +117,11 @@ impl<'a> Out<'a> {
     /// Writes bytes as they are: those of a format that is not text. A command refuses to write them to a terminal.
     pub fn binary(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.lines.below().write_all(bytes)
+    }
+
+    /// Writes lines that another [`Out`] has made.
+    pub fn made(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.lines.below().write_all(lines)
     }
 
     /// Flushes the output.

@@ -73,7 +73,9 @@ fn logs_that_nobody_would_write() {
             let mut below = io::sink();
             let mut out = Out::new(&mut below);
             for format in &traces::FORMATS {
-                (format.writer)(&zone).write(&mut out, &chain).unwrap();
+                let mut writer = (format.writer)(&zone);
+                writer.write(&mut out, &chain).unwrap();
+                writer.end(&mut out).unwrap();
             }
             each_put(&chain, true, &mut |put| {
                 for format in &puts::FORMATS {

@@ -19,6 +19,7 @@ pub mod logs;
 pub mod metrics;
 mod moments;
 pub mod net;
+mod ordered;
 pub mod otlp;
 pub mod plot;
 pub mod profile;
