@@ -21,6 +21,7 @@ use std::fmt::{self, Write};
 pub const SECOND: u64 = 1_000_000_000;
 
 /// The zone for reading and printing times.
+#[derive(Clone)]
 pub struct Zone(TimeZone);
 
 /// The moment to choose if the clocks show a time twice.
