@@ -8,12 +8,11 @@ use crate::model::enum_strings;
 use crate::out::{add, line, Out};
 use crate::terminal::style::Style;
 use crate::time::Zone;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::io;
 use std::marker::PhantomData;
-use std::{fmt, io};
 
 /// A row of a listing.
 pub trait Row {
@@ -153,13 +152,13 @@ pub fn write_row(out: &mut Out, shape: Shape, is_first: bool, line: &impl Serial
 /// # Errors
 /// If it can't be written.
 pub fn csv_line(out: &mut Out, line: &impl Serialize, is_first: bool) -> io::Result<()> {
-    let cells = cells(line)?;
+    let json = serde_json::to_string(line)?;
     if is_first {
-        let keys: Vec<String> = cells.iter().map(|(key, _)| quoted(key)).collect();
-        line!(out, "{}", keys.join(","))?;
+        push_row(out.text(), Entries::of(&json), |text, (key, _)| push_quoted(text, &unquoted(key)));
+        out.end()?;
     }
-    let values: Vec<String> = cells.iter().map(|(_, value)| cell(value)).collect();
-    line!(out, "{}", values.join(","))
+    push_row(out.text(), Entries::of(&json), |text, (_, value)| push_cell(text, value));
+    out.end()
 }
 
 /// Writes a line of CSV under columns that lines of several sorts share, after the heading if it is the first: each cell
@@ -173,74 +172,136 @@ pub fn csv_line_under(
     line: &impl Serialize,
     is_first: bool,
 ) -> io::Result<()> {
-    let cells = cells(line)?;
+    let json = serde_json::to_string(line)?;
     if is_first {
         line!(out, "{}", columns.join(","))?;
     }
-    let value = |column: &&str| {
-        let found = cells.iter().find(|(key, _)| key == column);
-        found.map_or(String::new(), |(_, value)| cell(value))
-    };
-    let values: Vec<String> = columns.iter().map(value).collect();
-    line!(out, "{}", values.join(","))
-}
-
-/// The keys and values of a line, in their order.
-fn cells(line: &impl Serialize) -> io::Result<Vec<(String, Value)>> {
-    let json = serde_json::to_string(line)?;
-    Ok(serde_json::from_str::<Cells>(&json)?.0)
-}
-
-struct Cells(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Cells {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Cells;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cells, A::Error> {
-                let mut cells = Vec::new();
-                while let Some(cell) = map.next_entry()? {
-                    cells.push(cell);
-                }
-                Ok(Cells(cells))
-            }
+    let entries: Vec<(&str, &str)> = Entries::of(&json).collect();
+    push_row(out.text(), columns.iter(), |text, column| {
+        if let Some((_, value)) = entries.iter().find(|(key, _)| unquoted(key) == *column) {
+            push_cell(text, value);
         }
-        deserializer.deserialize_map(InOrder)
+    });
+    out.end()
+}
+
+/// Adds the cells of a row, with commas between them.
+fn push_row<T>(text: &mut String, cells: impl Iterator<Item = T>, push: impl Fn(&mut String, T)) {
+    for (number, cell) in cells.enumerate() {
+        if number > 0 {
+            text.push(',');
+        }
+        push(text, cell);
     }
 }
 
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => quoted(text),
-        Value::Number(_) | Value::Bool(_) => value.to_string(),
-        Value::Array(_) | Value::Object(_) => quoted(&value.to_string()),
+/// The keys and values of a line, in their order, both as JSON: what is left of an object as serde_json writes it, without
+/// blanks. Numbers are not read: each comes through unchanged.
+struct Entries<'a>(&'a str);
+
+impl<'a> Entries<'a> {
+    fn of(object: &'a str) -> Entries<'a> {
+        Entries(object.strip_prefix('{').unwrap_or_default())
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (&'a str, &'a str);
+
+    fn next(&mut self) -> Option<(&'a str, &'a str)> {
+        let rest = self.0.strip_prefix(',').unwrap_or(self.0);
+        if !rest.starts_with('"') {
+            return None;
+        }
+        let (key, rest) = rest.split_at_checked(end_of_text(rest))?;
+        let rest = rest.strip_prefix(':')?;
+        let (value, rest) = rest.split_at_checked(end_of_value(rest))?;
+        self.0 = rest;
+        Some((key, value))
+    }
+}
+
+/// The bytes of the text in quotation marks with which JSON begins.
+fn end_of_text(json: &str) -> usize {
+    let mut bytes = json.bytes().enumerate().skip(1);
+    while let Some((place, byte)) = bytes.next() {
+        match byte {
+            b'"' => return place + 1,
+            b'\\' => _ = bytes.next(),
+            _ => {}
+        }
+    }
+    json.len()
+}
+
+/// The bytes of the value with which what is left of an object begins.
+fn end_of_value(json: &str) -> usize {
+    let (mut depth, mut place) = (0_usize, 0);
+    while let Some(byte) = json.as_bytes().get(place) {
+        match byte {
+            b'"' => {
+                place += json.get(place..).map_or(1, end_of_text);
+                continue;
+            }
+            b',' | b'}' if depth == 0 => return place,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        place += 1;
+    }
+    json.len()
+}
+
+/// The text that JSON in quotation marks stands for.
+fn unquoted(json: &str) -> Cow<'_, str> {
+    match json.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(text) if !text.contains('\\') => text.into(),
+        _ => serde_json::from_str::<String>(json).unwrap_or_default().into(),
+    }
+}
+
+/// Adds the cell of a value.
+fn push_cell(text: &mut String, json: &str) {
+    match json.bytes().next() {
+        None | Some(b'n') => {}
+        Some(b'"') => push_quoted(text, &unquoted(json)),
+        // the keys of objects in their order
+        Some(b'{' | b'[') if json.contains('{') => {
+            let value = serde_json::from_str(json).unwrap_or(Value::Null);
+            push_quoted(text, &value.to_string());
+        }
+        Some(b'[') => push_quoted(text, json),
+        _ => text.push_str(json),
     }
 }
 
 /// What begins a formula in a spreadsheet, in Japanese ones also as wide letters.
 const SIGNS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// A text in quotes where CSV needs them.
-fn quoted(text: &str) -> String {
+/// Adds a text, in quotes where CSV needs them.
+fn push_quoted(to: &mut String, text: &str) {
     let text = guarded(text);
-    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
-        format!("\"{}\"", text.replace('"', "\"\""))
+    let needs_quotes = |byte| matches!(byte, b',' | b'"' | b'\n' | b'\r');
+    if text.bytes().any(needs_quotes) || text.starts_with(' ') || text.ends_with(' ') {
+        to.push('"');
+        for (number, part) in text.split('"').enumerate() {
+            if number > 0 {
+                to.push_str("\"\"");
+            }
+            to.push_str(part);
+        }
+        to.push('"');
     } else {
-        text.into_owned()
+        to.push_str(&text);
     }
 }
 
 /// A text in which no spreadsheet finds a formula that it would run. One of a country that writes decimal commas begins a cell
 /// after each semicolon, too, also within quotes. A number is no formula.
 fn guarded(text: &str) -> Cow<'_, str> {
-    if !text.contains(SIGNS) {
+    // only what begins with a sign, or has a semicolon before it
+    if !text.starts_with(SIGNS) && !(text.contains(';') && text.contains(SIGNS)) {
         return text.into();
     }
     let mut guarded = String::with_capacity(text.len() + 1);
@@ -301,6 +362,58 @@ mod tests {
             [(9, Some((3, 17))), (9, Some((0, 0))), (9, None), (6, Some((2, 3))), (usize::MAX, Some((2, 3)))]
         {
             assert_eq!(shown(at, alarm), plain);
+        }
+    }
+
+    /// A row of CSV as the same values make it that are read from the JSON line.
+    fn by_values(line: &Line) -> String {
+        let json = serde_json::to_string(line).unwrap();
+        let values: serde_json::Map<String, Value> = serde_json::from_str(&json).unwrap();
+        let cell = |key: &str| {
+            let text = match &values[key] {
+                Value::Null => String::new(),
+                Value::String(text) => guarded(text).into_owned(),
+                value @ (Value::Number(_) | Value::Bool(_)) => value.to_string(),
+                value => guarded(&value.to_string()).into_owned(),
+            };
+            let is_odd = text.contains([',', '"', '\n', '\r']);
+            if is_odd || text.starts_with(' ') || text.ends_with(' ') {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text
+            }
+        };
+        ["pv", "value", "known"].map(cell).join(",")
+    }
+
+    #[test]
+    fn cells_are_those_of_the_values() {
+        let short = ["", " ", "a", "a ", "\"", "\\", "\\\"", "a,b", "}", "]", "[\"", ",", "\"\"", ";", "'="];
+        let others = ["{\"pv\":1}", "\u{1}\n\t", "é電\u{2028}", "=1", "a;-b;-2", "\\u0041", "null", "true"];
+        let signs = ["-1.5", "＝", "x＝", "2026-01-31T23:59:59", "a-b", "a;b"];
+        let texts = [short.as_slice(), &others, &signs].concat();
+        let mut values = vec![Value::Null, Value::from(true), Value::from(-7), Value::from(u64::MAX)];
+        values.extend([1.5, 1e300, 5e-324, -0.0, 1e16].map(Value::from));
+        values.extend([0.1_f32, f32::MAX].map(Value::from));
+        values.push(serde_json::json!([]));
+        values.push(serde_json::json!({}));
+        values.push(serde_json::json!([1, -2.5, null, [true, []]]));
+        for text in texts.iter().copied() {
+            values.push(text.into());
+            values.push(serde_json::json!([text, 1, text]));
+            values.push(serde_json::json!({"z": text, "a": [{"y": 1, "b": text}], text: 2}));
+        }
+        for pv in texts.iter().copied() {
+            for value in &values {
+                for known in [None, Some(true), Some(false)] {
+                    let line = Line { pv, value: value.clone(), known };
+                    let mut bytes = Vec::new();
+                    csv_line(&mut Out::new(&mut bytes), &line, false).unwrap();
+                    let mut expected = Vec::new();
+                    line!(Out::new(&mut expected), "{}", by_values(&line)).unwrap();
+                    assert_eq!(String::from_utf8(bytes).unwrap(), String::from_utf8(expected).unwrap());
+                }
+            }
         }
     }
 
