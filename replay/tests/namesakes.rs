@@ -75,7 +75,8 @@ fn what_is_recorded_twice_is_said() {
     let commands = "puts,clients,top,last,alarms,values T:SP,traces,graph,profile,metrics,logs,console";
     // it counts the changes between two times
     let diff = "diff 2026-09-21T14:13:20Z 2026-09-21T14:13:30Z";
-    for command in commands.split(',').chain([diff]) {
+    let more = "net,stuck,io,health,undo --since 2026-01-01,report -o report.html";
+    for command in commands.split(',').chain(more.split(',')).chain([diff]) {
         let words: Vec<&str> = command.split(' ').collect();
         let asked = |of: &[&str]| said(&[&words[..], of].concat());
         assert_eq!(asked(&["one", "beside"]), 1, "{command}");

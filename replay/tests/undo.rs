@@ -274,6 +274,30 @@ fn what_changed_between_two_puts_is_said() {
     }
 }
 
+/// Two recorders of a machine tell of the same put, which is one: nothing changed between.
+#[test]
+fn what_two_recorders_saw_is_put_back_once() {
+    let here = tempfile::tempdir().unwrap();
+    let (record, rtype) = (10, || "stringout".to_owned());
+    for (name, run) in [("one", 7), ("other", 8)] {
+        let field =
+            Field { id: 60, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::String, menu: None };
+        let mut events = vec![
+            (MS, Fact::from(Record { id: record, ioc: 1, address: 1, name: "T:ONE".into(), rtype: rtype() })),
+            (MS, Fact::from(field)),
+            (MS, Fact::ServerThread(ServerThread { thread: 1, circuit: 1 })),
+        ];
+        events.extend(put(SECOND, record, "a", "b"));
+        events.extend(put(3 * SECOND, record, "b", "d"));
+        write_events(&here.path().join(name), "box1", run, events);
+    }
+    let (code, row, err) =
+        run(here.path(), &["undo", "--since", "2026-01-01", "one", "other", "--utc", "--format", "jsonl"]);
+    assert!(code == 0 && err.contains("recorded by several recorders"), "{err}");
+    assert!(row.contains("\"count\":2") && row.contains("\"changed_between\":false"), "{row}");
+    assert!(row.contains("\"from\":\"d\"") && row.contains("\"to\":\"a\""), "{row}");
+}
+
 /// The end of processing shows the beginning of a long text, which is no other than the whole.
 #[test]
 fn a_long_string_that_is_read_whole_has_not_changed() {

@@ -97,6 +97,7 @@ impl Command for Export {
             selection.push_str(&offsets.to_string());
         }
         let filter = with_aliases(&logs, filter);
+        logs.report_recorded_twice(&filter);
         let tables = self.tables();
         let order = Order { directory, format, selection, tables };
         let summary = export::export(&logs, &filter, &order)?;

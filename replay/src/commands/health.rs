@@ -59,6 +59,7 @@ impl Command for Health {
             ..ByPlace::from(self).filter_of(&logs)
         };
         report_begins(&zone, &logs, &filter);
+        logs.report_recorded_twice(&filter);
         let shape = Listing::from(self).shape();
         let is_empty = if self.plot || self.svg.is_some() {
             self.draw(out, &logs, &filter, &zone)?

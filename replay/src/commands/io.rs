@@ -60,6 +60,7 @@ impl Command for Io {
             ..ByPlace::from(self).filter_of(&logs)
         };
         report_begins(&zone, &logs, &filter);
+        logs.report_recorded_twice(&filter);
         let for_darshan = self.darshan.is_some() || self.darshan_text.is_some();
         if for_darshan && (filter.since.is_some() || filter.until.is_some()) {
             let line = "Darshan counts a file from its opening on: leave --since and --until out";

@@ -58,6 +58,7 @@ impl Command for Net {
         logs.report_mixed();
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
+        logs.report_recorded_twice(&filter);
         let found = Network::read(&logs);
         let (is_recorded, has_datagrams) = (found.is_recorded, found.has_datagrams);
         let (mut lines, ordinary, left_out) = found.lines(&filter, self.all || !self.kind.is_empty());

@@ -42,6 +42,7 @@ impl Command for Report {
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
         logs.report_mixed();
+        logs.report_recorded_twice(&filter);
         let report = output::report::make(&logs, &filter, &zone);
         if report.is_empty {
             let logs = logs.without_notices();

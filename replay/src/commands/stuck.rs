@@ -48,6 +48,7 @@ impl Command for StuckThreads {
         };
         report_begins(&zone, &logs, &filter);
         let filter = with_aliases(&logs, filter);
+        logs.report_recorded_twice(&filter);
         let rows = logs.hangs(&filter);
         let mut writer = (self.format.writer)(&zone);
         writer.begin(out)?;

@@ -41,6 +41,7 @@ impl Command for Undo {
         let since = moment(&zone, &self.since, Boundary::Start, &logs)?;
         let until = time(&zone, &self.until, Boundary::End, &logs)?;
         let filter = Filter { since: Some(since), until, ..filter };
+        logs.report_recorded_twice(&filter);
         let plan = plan(&logs, &filter);
         let until = until.map_or(String::new(), |until| format!(" until {}", zone.format(until, 3)));
         let who = [("user", &self.user), ("client", &self.client)].into_iter();
