@@ -346,6 +346,28 @@ fn another_recorder_goes_on_when_one_ends() {
     assert!(code == 0 && !out.contains("not recorded"), "{out}{err}");
 }
 
+/// What a recorder read that leaves out processing, another one beside it would have seen change.
+#[test]
+fn what_one_recorder_leaves_out_another_one_sees() {
+    let place = tempfile::tempdir().unwrap();
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(20 * SECOND, 2, 3.0));
+    events.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(&place.path().join("first"), "box1", 7, events);
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(*ioc),
+        _ => None,
+    });
+    let without = Ioc { not_probed: vec![NO_PROCESSING.to_owned()], ..demo.unwrap() };
+    let mut events = vec![(SECOND, Fact::from(without)), attached(30 * SECOND, SECOND, "")];
+    events.push(snapshot(40 * SECOND, 2, 3.0));
+    events.push((60 * SECOND, Fact::Mark("end".into())));
+    write_events(&place.path().join("other"), "box1", 8, events);
+    assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), None));
+    assert_eq!(at(&place.path().join("other"), "T:CALC", 50 * SECOND).0, Value::Double(3.0));
+    assert!(at(&place.path().join("other"), "T:CALC", 50 * SECOND).1.is_some(), "that one alone");
+}
+
 #[test]
 fn times_without_a_recorder() {
     let directory = tempfile::tempdir().unwrap();

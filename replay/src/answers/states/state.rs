@@ -318,9 +318,12 @@ impl Process {
     }
 
     /// Why a value may change without a trace at any time: nothing of the process is recorded but packets and readings.
-    fn blind(&self, seen: &Seen) -> Option<&'static str> {
+    /// `records`: whether a recorder records it.
+    fn blind(&self, seen: &Seen, records: impl Fn(&Recorder) -> bool) -> Option<&'static str> {
         let of = self.of.as_ref()?;
-        if of.leaves_out_processing() && seen.source != ValueSource::Process {
+        let sees = |other: &Recorder| other.attached.is_some_and(|attached| attached <= seen.even);
+        let is_seen_beside = || self.beside.iter().any(|other| sees(other) && records(other));
+        if of.leaves_out_processing() && seen.source != ValueSource::Process && !is_seen_beside() {
             return Some("the processing of its records was not recorded (--no-process)");
         }
         if self.attached || seen.source == ValueSource::Process {
@@ -529,7 +532,9 @@ impl State {
         let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
         let of = self.processes.get(&key.0);
         let is_set_since = self.set_by_processing.is_over(&key).is_some();
-        let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none() && !is_set_since;
+        let records = |by: &Recorder| self.recorded.borrow_mut().has(by, &key.1);
+        let sees =
+            |before: &Seen| of.and_then(|process| process.blind(before, records)).is_none() && !is_set_since;
         let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none() && sees(before));
         // the beginning of a text that is known whole
         let is_less = line.source == ValueSource::Found && matches!(line.value, Value::Text(_));
@@ -707,7 +712,8 @@ impl State {
                 }
                 (false, None) => Some("a put with an unknown result wrote it".to_owned()),
                 (_, None) => {
-                    let blind = self.processes.get(&key.0).and_then(|process| process.blind(&seen));
+                    let records = |by: &Recorder| self.recorded.borrow_mut().has(by, &key.1);
+                    let blind = self.processes.get(&key.0).and_then(|process| process.blind(&seen, records));
                     let set = self.set_by_processing.is_over(&key);
                     let words = self.doubt(&key, &seen).map(|doubt| doubt.words.as_str()).or(blind).or(set);
                     words.map(|words| format!("may have changed since: {words}"))
