@@ -548,6 +548,7 @@ fn members_of_a_group_are_its_own_while_another_server_is_slow() {
     let at = SECOND + 100 * MS;
     story.asks(at, 13, PvaKind::Put, value(GROUP, 6, &[5.0, 6.0]));
     put(&mut story, at + 100 * US, SP, 4.0, 5.0);
+    story.process(at + 110 * US, PVA, -10, "", SP).complete(at + 120 * US, PVA, -20, SP, 5.0);
     put(&mut story, at + 130 * US, STR, 5.0, 6.0);
     story.answers(at + 140 * US, 81, PvaKind::Put, 0, "");
     story.events.sort_by_key(|event| event.time);
