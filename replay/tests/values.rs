@@ -336,14 +336,22 @@ fn another_recorder_goes_on_when_one_ends() {
     write_without_calc(&place.path().join("other"), beside);
     let third = vec![attached(60 * SECOND, SECOND, ""), (70 * SECOND, Fact::Mark("end".into()))];
     write_events(&place.path().join("third"), "box1", 9, third);
-    let doubt = Some("may have changed since: the recorder's run ended, or the log of it".to_owned());
-    for time in [50, 65] {
+    let [ended, left_out] = [
+        "may have changed since: the recorder's run ended, or the log of it",
+        "may have changed since: not recorded: the recorder that was attached to it leaves out records",
+    ];
+    for (time, doubt) in [(50, ended), (65, left_out)] {
         assert_eq!(at(place.path(), "T:SP", time * SECOND), (Value::Double(5.0), None), "{time}");
-        assert_eq!(at(place.path(), "T:CALC", time * SECOND), (Value::Double(3.0), doubt.clone()), "{time}");
+        let expected = (Value::Double(3.0), Some(doubt.to_owned()));
+        assert_eq!(at(place.path(), "T:CALC", time * SECOND), expected, "{time}");
     }
     assert!(at(place.path(), "T:SP", 80 * SECOND).1.is_some(), "the others have ended, too");
     let (code, out, err) = run(place.path(), &["values", "T:SP", ".", "--utc"]);
     assert!(code == 0 && !out.contains("not recorded"), "{out}{err}");
+    let (_, out, _) = run(place.path(), &["values", "T:CALC", ".", "--utc"]);
+    let gap =
+        "not recorded: the recorder that was attached to it leaves out records since 2026-09-21T14:13:40.00";
+    assert!(out.contains(gap), "{out}");
 }
 
 /// What a recorder read that leaves out processing, another one beside it would have seen change.

@@ -101,6 +101,8 @@ const MAX_WAITING: usize = 500_000;
 pub(crate) const CLOCK_STEP: i64 = 1_000_000_000;
 /// Why nothing is known of a process between two recorders. The later one may have run for long before it came to it.
 const NOT_ATTACHED: &str = "no recorder in the logs was attached to it";
+/// The same where one was that does not record all of its records (`--only`, `--exclude`).
+const LEFT_OUT: &str = "the recorder that was attached to it leaves out records";
 /// How an IOC ended that ran in another process when the recorder came again.
 pub(crate) const RESTARTED: &str = "restarted unseen";
 
@@ -182,12 +184,13 @@ pub struct History<'a> {
     waiting: BTreeMap<(i64, u64), Entry>,
     count: u64,
     names: Names,
-    /// When each process was last known to be recorded in a run that has ended.
-    left: HashMap<Rc<IocProcess>, Moment>,
+    /// When each process was last known to be recorded in a run that has ended, and whether another one goes on that leaves out
+    /// records.
+    left: HashMap<Rc<IocProcess>, (Moment, bool)>,
     /// IOCs recorded in each run.
     recorded: HashMap<usize, Vec<Rc<IocProcess>>>,
-    /// The runs that are attached to each process and record its processing.
-    attached: HashMap<Rc<IocProcess>, Vec<usize>>,
+    /// The runs that are attached to each process and record its processing, with its number there.
+    attached: HashMap<Rc<IocProcess>, Vec<(Rc<Run>, IocId)>>,
     /// Is shown each chain.
     tap: Option<Tap<'a>>,
 }
@@ -353,19 +356,21 @@ impl<'a> History<'a> {
                 let records = !run.context().ioc(ioc).is_some_and(Ioc::leaves_out_processing);
                 if records && self.attached.len() < MAX_FIELDS {
                     let runs = self.attached.entry(Rc::clone(&process)).or_default();
-                    if !runs.contains(&number) {
-                        runs.push(number);
+                    if !runs.iter().any(|(other, _)| Rc::ptr_eq(other, &run)) {
+                        runs.push((Rc::clone(&run), ioc));
                     }
                 }
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
                 let cause = match left {
+                    Some((_, true)) => LEFT_OUT.to_owned(),
                     Some(_) if run.lacks_beginning() => why(true).to_owned(),
                     Some(_) => NOT_ATTACHED.to_owned(),
                     None => cause,
                 };
                 if !cause.is_empty() {
-                    let unseen = unseen(Kind::Unrecorded, left.unwrap_or(since), Some(process));
+                    let since = left.map_or(since, |(time, _)| time);
+                    let unseen = unseen(Kind::Unrecorded, since, Some(process));
                     self.unseen(Unseen { cause, ..unseen }, &run);
                 }
             }
@@ -397,22 +402,26 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A run records a process no more. Unless another one is attached to it, nobody does.
+    /// A run records a process no more. Unless another one is attached to it, nobody does; and nobody the records that the other
+    /// one leaves out.
     fn is_left(&mut self, process: Rc<IocProcess>, run: usize, time: Moment) {
-        if !self.detaches(&process, run) {
-            self.left.insert(process, time);
+        let own = self.detaches(&process, run);
+        let others = self.attached.get(&process).map(Vec::as_slice).unwrap_or_default();
+        let goes_on = !others.is_empty();
+        if !goes_on || own.is_some_and(|own| leave_out(others, &own, self.filter)) {
+            self.left.insert(process, (time, goes_on));
         }
     }
 
-    /// A run is attached to a process no more. Whether another one is.
-    fn detaches(&mut self, process: &Rc<IocProcess>, run: usize) -> bool {
-        let Some(runs) = self.attached.get_mut(process) else { return false };
-        runs.retain(|other| *other != run);
-        let goes_on = !runs.is_empty();
-        if !goes_on {
+    /// A run is attached to a process no more; with its number there, if it was.
+    fn detaches(&mut self, process: &Rc<IocProcess>, run: usize) -> Option<(Rc<Run>, IocId)> {
+        let runs = self.attached.get_mut(process)?;
+        let place = runs.iter().position(|(other, _)| address(other) == run);
+        let own = place.map(|place| runs.swap_remove(place));
+        if runs.is_empty() {
             self.attached.remove(process);
         }
-        goes_on
+        own
     }
 
     /// Notes the end of processes that this one, which has the same name and host, must have followed unseen: it was
@@ -427,8 +436,8 @@ impl<'a> History<'a> {
         let before: Vec<_> = self
             .left
             .iter()
-            .filter(|(before, left)| follows(before, **left))
-            .map(|(before, left)| (Rc::clone(before), *left))
+            .filter(|(before, (left, goes_on))| !goes_on && follows(before, *left))
+            .map(|(before, (left, _))| (Rc::clone(before), *left))
             .collect();
         for (before, since) in before {
             self.left.remove(&before);
@@ -628,6 +637,18 @@ impl<'a> Values<'a> {
             }
         }
     }
+}
+
+/// Whether runs leave out a record of a process which matches the filter, and which another one records.
+fn leave_out(others: &[(Rc<Run>, IocId)], own: &(Rc<Run>, IocId), filter: &Filter) -> bool {
+    let mut theirs: HashSet<Box<str>> = HashSet::new();
+    for (run, ioc) in others {
+        let context = run.context();
+        theirs.extend(context.records().filter(|record| record.ioc == *ioc).map(|record| record.name.into()));
+    }
+    let context = own.0.context();
+    let mut records = context.records().filter(|record| record.ioc == own.1);
+    records.any(|record| has_record(filter, record.name) && !theirs.contains(record.name))
 }
 
 /// Whether the record is of a type of EPICS Base.
