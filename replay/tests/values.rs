@@ -366,7 +366,7 @@ fn what_one_recorder_leaves_out_another_one_sees() {
         Fact::Ioc(ioc) if ioc.id == 1 => Some(*ioc),
         _ => None,
     });
-    let without = Ioc { not_probed: vec![NO_PROCESSING.to_owned()], ..demo.unwrap() };
+    let without = Ioc { not_probed: vec![NO_PROCESSING.to_owned()], ..demo.clone().unwrap() };
     let mut events = vec![(SECOND, Fact::from(without)), attached(30 * SECOND, SECOND, "")];
     events.push(snapshot(40 * SECOND, 2, 3.0));
     events.push((60 * SECOND, Fact::Mark("end".into())));
@@ -374,6 +374,16 @@ fn what_one_recorder_leaves_out_another_one_sees() {
     assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), None));
     assert_eq!(at(&place.path().join("other"), "T:CALC", 50 * SECOND).0, Value::Double(3.0));
     assert!(at(&place.path().join("other"), "T:CALC", 50 * SECOND).1.is_some(), "that one alone");
+    // one that leaves out puts records processing, also once another one has ended
+    let place = tempfile::tempdir().unwrap();
+    let ends = vec![attached(100 * MS, 0, ""), (20 * SECOND, Fact::Mark("end".into()))];
+    write_events(&place.path().join("first"), "box1", 7, ends);
+    let without = Ioc { not_probed: vec![NO_PUTS.to_owned()], ..demo.unwrap() };
+    let mut events = vec![(SECOND, Fact::from(without)), attached(5 * SECOND, SECOND, "")];
+    events.push(snapshot(30 * SECOND, 2, 3.0));
+    events.push((60 * SECOND, Fact::Mark("end".into())));
+    write_events(&place.path().join("other"), "box1", 8, events);
+    assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), None));
 }
 
 #[test]

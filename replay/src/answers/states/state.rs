@@ -130,6 +130,8 @@ struct Recorder {
     /// Since when it is attached and records processing and puts, a place in the order of time: it saw nothing of what others
     /// lost before.
     attached: Option<i64>,
+    /// Whether it is attached to it, whatever it records.
+    is_attached: bool,
 }
 
 impl Recorder {
@@ -221,7 +223,8 @@ impl Process {
         if let Some(former) = self.of.take().filter(|of| !self.is_left && !Rc::ptr_eq(&of.run, &run)) {
             self.goes_on(former, runs);
         }
-        (self.of, self.is_left) = (Some(Recorder { run, ioc, attached: None }), false);
+        let of = Recorder { run, ioc, attached: None, is_attached: false };
+        (self.of, self.is_left) = (Some(of), false);
     }
 
     /// Another run counts from now on, which saw nothing of what this one has lost so far.
@@ -243,7 +246,7 @@ impl Process {
             }
         }
         if let Some(of) = self.of.as_mut().filter(|of| of.is(run)) {
-            of.attached = Some(time).filter(|_| !of.leaves_out());
+            (of.attached, of.is_attached) = (Some(time).filter(|_| !of.leaves_out()), true);
         }
         self.attached = true;
     }
@@ -251,7 +254,8 @@ impl Process {
     /// A run is attached to it no more. If another one is, that one counts from then on.
     fn is_detached(&mut self, run: usize, runs: &HashMap<usize, Doubt>) {
         let recorders = self.of.iter_mut().chain(&mut self.beside);
-        recorders.filter(|recorder| recorder.is(run)).for_each(|recorder| recorder.attached = None);
+        let own = recorders.filter(|recorder| recorder.is(run));
+        own.for_each(|recorder| (recorder.attached, recorder.is_attached) = (None, false));
         if self.of.as_ref().is_some_and(|of| of.is(run)) {
             if let Some(place) = self.beside.iter().rposition(|other| other.attached.is_some()) {
                 let other = self.beside.swap_remove(place);
@@ -263,9 +267,9 @@ impl Process {
         self.attached &= self.is_attached_to();
     }
 
-    /// Whether a run is attached to it that records processing and puts.
+    /// Whether a run is attached to it.
     fn is_attached_to(&self) -> bool {
-        self.of.iter().chain(&self.beside).any(|recorder| recorder.attached.is_some())
+        self.of.iter().chain(&self.beside).any(|recorder| recorder.is_attached)
     }
 
     /// A run has seen nothing from `since` on, or not all. The one that counts has, if that is another one: from when it was
