@@ -111,6 +111,36 @@ fn the_network_of_qsrv_is_told_as_it_was() {
     }
 }
 
+/// Each start of QSRV1 has a GUID of its own.
+#[test]
+fn a_server_of_qsrv_that_starts_again_has_another_guid() {
+    let Some(rig) = Rig::alone("pvaccess-guid") else { return };
+    let first = rig.ioc_with("first", PORT, "pvaccess.db", &["--pva", "qsrv"]);
+    let mut recorder = rig.record(&[]);
+    let server = json!([format!("127.0.0.1:{PVA}")]);
+    let of_it = |kind: &str| -> Vec<Value> {
+        let mut lines = of(&net(&rig, &[]), kind);
+        lines.retain(|line| line["servers"] == server);
+        lines
+    };
+    wait_until("a beacon is seen", || {
+        ["server_seen", "server_started"].iter().any(|kind| !of_it(kind).is_empty())
+    });
+    assert!(of_it("server_restarted").is_empty());
+    drop(first);
+    let again = rig.ioc_with("again", PORT, "pvaccess.db", &["--pva", "qsrv"]);
+    wait_until("it is seen to start again", || !of_it("server_restarted").is_empty());
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    drop(again);
+    let restarted = of_it("server_restarted");
+    let [restarted] = &restarted[..] else { panic!("once: {restarted:#?}") };
+    assert_eq!(restarted["reason"], "new_guid", "{restarted}");
+    let text = restarted["text"].as_str().expect("a text");
+    let guids = text.strip_prefix("GUID ").and_then(|guids| guids.split_once(" instead of "));
+    let (new, old) = guids.unwrap_or_else(|| panic!("both GUIDs: {restarted}"));
+    assert!(new != old && [new, old].iter().all(|guid| guid.len() == 24), "{restarted}");
+}
+
 /// Puts and calls to a server without records: nothing but its answers shows what came of them.
 #[test]
 fn puts_and_calls_without_records() {
