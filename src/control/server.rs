@@ -27,6 +27,8 @@ const CHECK: Duration = Duration::from_secs(1);
 /// Time after which a name that another recorder has is reported, too. Before that it is most likely the previous
 /// recorder, which is about to end.
 const REPORT_OURS: Duration = Duration::from_secs(10);
+/// Requests that have a thread of their own at a time.
+const AT_ONCE: usize = 8;
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -66,7 +68,7 @@ struct Rung {
 /// The system refuses the thread.
 pub fn serve(
     directory: &Path,
-    answer: impl Fn(Request) -> Reply + Send + 'static,
+    answer: impl Fn(Request) -> Reply + Clone + Send + 'static,
     warn: impl FnMut(String) + Send + 'static,
 ) -> io::Result<Doorbell> {
     let rung = Arc::new(Rung { bell: Bell::default(), is_checked: AtomicBool::new(false) });
@@ -95,7 +97,8 @@ struct Server<W> {
 }
 
 impl<W: FnMut(String)> Server<W> {
-    fn run(mut self, answer: &impl Fn(Request) -> Reply) {
+    fn run(mut self, answer: &(impl Fn(Request) -> Reply + Clone + Send + 'static)) {
+        let others = Arc::new(());
         loop {
             let Rung { bell, is_checked } = &*self.rung.clone();
             bell.hear();
@@ -106,7 +109,8 @@ impl<W: FnMut(String)> Server<W> {
             let limit = (!waits).then_some(CHECK);
             match &self.bound {
                 Some(bound) => {
-                    bound.accept(bell, limit).into_iter().for_each(|stream| answer_one(stream, answer))
+                    let streams = bound.accept(bell, limit).into_iter();
+                    streams.for_each(|stream| answer_aside(stream, answer, &others));
                 }
                 None => thread::sleep(CHECK),
             }
@@ -254,10 +258,34 @@ impl NameHolder {
     }
 }
 
+/// Answers on a thread of its own: a mark waits for the disk, which may hang, and meanwhile others ask for the status, or make
+/// marks. If `others` are many already, or the system has no thread to spare, answers here.
+fn answer_aside(
+    stream: UnixStream,
+    answer: &(impl Fn(Request) -> Reply + Clone + Send + 'static),
+    others: &Arc<()>,
+) {
+    // who is not trusted costs no thread
+    if !is_trusted(&stream, 0) {
+        return;
+    }
+    let here = stream.try_clone();
+    let has_room = Arc::strong_count(others) <= AT_ONCE;
+    let (own, counted) = (answer.clone(), others.clone());
+    let work = move || {
+        answer_one(stream, &own);
+        drop(counted);
+    };
+    let is_aside = has_room && aside::start("answer", Box::new(work)).is_ok();
+    if !is_aside {
+        here.into_iter().for_each(|stream| answer_one(stream, answer));
+    }
+}
+
 /// Reads a request and replies. A client that is too slow or goes away gets no reply.
 fn answer_one(mut stream: UnixStream, answer: &impl Fn(Request) -> Reply) {
     let limits = stream.set_read_timeout(Some(TIMEOUT)).and(stream.set_write_timeout(Some(TIMEOUT)));
-    if limits.is_err() || !is_trusted(&stream, 0) {
+    if limits.is_err() {
         return;
     }
     let mut bytes = Vec::new();

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::Path;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -73,6 +74,32 @@ fn requests_that_were_changed() {
         marks += u64::from(matches!(request, Request::Mark(_)));
     });
     assert!(std::env::var("FUZZ_SEED").is_ok() || marks > 100);
+}
+
+/// A mark waits for the disk, which may hang.
+#[test]
+fn a_request_that_waits_holds_up_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    hold(directory.path());
+    let (sender, marked) = channel();
+    let (disk, answered) = channel();
+    let answered = Arc::new(Mutex::new(answered));
+    let answer = move |request: Request| match request {
+        Request::Status { .. } => Reply::Done("fine".to_owned()),
+        Request::Mark(text) => {
+            sender.send(()).unwrap();
+            answered.lock().unwrap().recv().unwrap();
+            Reply::Done(text)
+        }
+    };
+    serve(directory.path(), answer, |line| panic!("{line}")).unwrap();
+    assert_eq!(patiently(directory.path()), "fine");
+    let path = directory.path().to_owned();
+    let mark = thread::spawn(move || ask(&path, &Request::Mark("beam lost".into())));
+    marked.recv_timeout(TIMEOUT).unwrap();
+    assert_eq!(patiently(directory.path()), "fine");
+    disk.send(()).unwrap();
+    assert_eq!(mark.join().unwrap().unwrap(), Reply::Done("beam lost".into()));
 }
 
 /// Asks by name until there is an answer.
