@@ -693,3 +693,31 @@ fn segments_that_are_pinned_while_the_log_is_read_are_read() {
         assert!(logs.is_complete(), "{before} {now}");
     }
 }
+
+/// Nothing happens any more, so nothing is written that would tell that nobody reads it.
+#[test]
+fn a_reader_who_goes_ends_it() {
+    let directory = tempfile::tempdir().unwrap();
+    common::write_log(&directory.path().join("log"), "box1", 7);
+    for words in [&["puts", "log", "--follow"][..], &["follow", "log"]] {
+        let mut command = iocreplay(words);
+        let command = command.current_dir(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if begun.elapsed() > Duration::from_secs(60) {
+                let _ = child.kill();
+                panic!("{words:?} goes on after {line}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(
+            (done.status.code(), String::from_utf8_lossy(&done.stderr).as_ref()),
+            (Some(0), ""),
+            "{words:?}"
+        );
+    }
+}

@@ -14,7 +14,7 @@ pub mod deleted;
 use crate::filter::Filter;
 use crate::follow::deleted::Deleted;
 use crate::model::open_chains;
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use crate::time::SECOND;
 use crate::Logs;
 use serde::{Deserialize, Serialize};
@@ -269,6 +269,17 @@ pub enum Step<'a, T> {
     Through(&'a Memory),
 }
 
+/// Whether somebody reads what is written, if it is a pipe.
+///
+/// # Errors
+/// Nobody does: it is as if something had been written.
+pub fn read_on() -> io::Result<()> {
+    match terminal::is_unread() {
+        true => Err(io::ErrorKind::BrokenPipe.into()),
+        false => Ok(()),
+    }
+}
+
 /// Reads the log again and again, and passes every row on once. Returns only with an error. `open` opens the logs,
 /// `rows` asks them, `write` gets `None` when there is nothing to write for the moment. Reports what was deleted unread.
 ///
@@ -291,7 +302,8 @@ pub fn follow<T: Timed, E: From<io::Error>>(
         Step::Within(_) => Ok(()),
         Step::Through(_) => write(None),
     };
-    follow_until(paths, filter, Memory::default(), || Ok(Pace::Go), || open().map(Some), rows, write)
+    let pace = || read_on().map(|()| Pace::Go).map_err(E::from);
+    follow_until(paths, filter, Memory::default(), pace, || open().map(Some), rows, write)
 }
 
 /// The same from what is remembered on, until `pace`, which is called twice a second, says that it ends. `open` may find

@@ -44,6 +44,25 @@ pub fn standard() -> io::Stdout {
     io::stdout()
 }
 
+/// Whether standard output is a pipe that nobody reads any more, as in `iocreplay follow LOG | head -1`. Who waits for something to
+/// write would not hear of that.
+#[allow(clippy::disallowed_methods)] // the one place
+pub fn is_unread() -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::event::{poll, PollFd, PollFlags, Timespec};
+        let stdout = io::stdout();
+        let mut pipe = [PollFd::new(&stdout, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut pipe, Some(&at_once)).is_ok()
+            && pipe.iter().any(|pipe| pipe.revents().contains(PollFlags::ERR))
+    }
+    #[cfg(not(unix))]
+    {
+        false
+    }
+}
+
 /// Standard error.
 #[allow(clippy::disallowed_methods)] // the one place
 fn standard_error() -> io::Stderr {

@@ -15,7 +15,7 @@ use crate::collector::Address;
 use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{follow_until, Pace, Step};
+use crate::follow::{follow_until, read_on, Pace, Step};
 use crate::live::kept::{Done, Kept};
 use crate::live::output::syslog::{Syslog, Target};
 use crate::live::output::FORMATS;
@@ -332,6 +332,7 @@ impl Follow {
         let again = || self.open(reading);
         let (ends, interval) = (Cell::new(false), Duration::from_secs(self.interval));
         let pace = || {
+            read_on()?;
             receiver.iter().flat_map(|receiver| receiver.said()).for_each(|said| Terminal.report(&said));
             let pace =
                 if sending.has_failed() { Pace::Finish { whole: false } } else { self.pace(stop, receiver) };
