@@ -1191,3 +1191,14 @@ fn an_empty_answer_says_why() {
         &["no IOC matches 'nobody'; these logs have demo, second"],
     );
 }
+
+/// There are chains, and none of them is a loop.
+#[test]
+fn a_table_that_is_empty_says_of_what_there_is_none() {
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/travelled/x86_64-6.1/log");
+    for (table, says) in [("loops", "no loop was seen"), ("fights", "no PV was fought over")] {
+        let (code, out, err) = run(&log, &["top", "--by", table, "."]);
+        assert_eq!((code, out.as_str()), (0, ""), "{err}");
+        assert!(err.contains(says) && !err.contains("no chain matches"), "{err}");
+    }
+}

@@ -42,6 +42,18 @@ fn parse_section(name: &str) -> Result<Section, String> {
     })
 }
 
+/// What is said of an empty table where others are not.
+fn none_of(section: Section) -> Option<&'static str> {
+    match section {
+        Section::Records | Section::Time | Section::Chains => None,
+        Section::Users | Section::Clients => Some("no put by a client matches; iocreplay puts --all has those of links"),
+        Section::Fights => {
+            Some("no PV was fought over: no two clients overwrote each other's value twice or more, within a minute each time")
+        }
+        Section::Loops => Some("no loop was seen: no records made each other process again and again"),
+    }
+}
+
 impl Command for Top {
     fn reading(&self) -> Reading {
         self.into()
@@ -65,9 +77,15 @@ impl Command for Top {
             }
         }
         writer.end(out)?;
-        if is_empty {
+        // of what was asked for there may be everything but this
+        let has_others = || Section::ALL.into_iter().any(|section| !tables.lines(section, 1).is_empty());
+        let none = self.by.and_then(none_of).filter(|_| is_empty && has_others());
+        if let Some(none) = none {
+            Terminal.report(&none);
+        } else if is_empty {
             Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));
-        } else if tables.is_minimum() {
+        }
+        if (!is_empty || none.is_some()) && tables.is_minimum() {
             Terminal.report(
                 &"parts of these logs are missing or were left out (iocreplay info): counts are minima",
             );
