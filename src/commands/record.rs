@@ -20,10 +20,12 @@ use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::failure::{Failure, UsageError};
 use crate::linux::ending::Ends;
+use crate::linux::process;
 use crate::linux::signals::{self, HangUp};
 use crate::recorder;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::chain_sampling::Retain;
+use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::report::Report;
 use crate::recorder::store::{Pace, Store};
 use crate::recorder::triggers::Triggers;
@@ -103,6 +105,11 @@ impl Command for Record {
         let clock = (!files.is_empty()).then(CaptureClock::default);
         if clock.is_none() {
             terminal::wait_for_nobody();
+        }
+        // a supervisor that tries again and again would fill the log with runs of nothing, and what was recorded would go
+        if let (Some(&pid), false) = (capture.pid.last(), capture.pid.iter().any(|&pid| process::exists(pid)))
+        {
+            return Err(StartError::NotTraced { pid, reason: NotTraced::NoProcess }.into());
         }
         // without the capability to pass over modes it must be let into what it makes itself
         let mask = umask(Mode::empty());

@@ -195,11 +195,12 @@ fn an_unknown_interface_is_named() {
 #[test]
 fn a_pid_that_is_no_ioc_is_named() {
     let Some(rig) = Rig::new("no-ioc-pid") else { return };
-    let own = std::process::id().to_string();
-    expect(&agent(&["record", "--dir", &rig.log(), "--pid", &own, "--duration", "1s"]), FAILURE, &[&own]);
-    // Above the kernel's highest possible PID.
+    // Above the kernel's highest possible PID. Tried every few seconds, it would fill the log.
     let none = "4194305";
     expect(&agent(&["record", "--dir", &rig.log(), "--pid", none, "--duration", "1s"]), FAILURE, &[none]);
+    assert!(!fs::exists(rig.log()).expect("it can be asked"), "a log of nothing");
+    let own = std::process::id().to_string();
+    expect(&agent(&["record", "--dir", &rig.log(), "--pid", &own, "--duration", "1s"]), FAILURE, &[&own]);
     // one that has ended, and whose parent has not waited for it; and a thread of the kernel: neither has a command line
     let mut ended = Command::new("true").spawn().expect("it starts");
     let state = format!("/proc/{}/stat", ended.id());
