@@ -301,8 +301,8 @@ impl Held {
     fn nothing_of(&self, kind: Kind) -> Option<String> {
         let line = match kind {
             Kind::Iocs | Kind::Records if !self.any_ioc => {
-                "these logs hold no IOC: none ran, it was left out (--pid, --user, --pod), or it had not been inspected \
-                 yet when they end"
+                "these logs hold no IOC: none ran, it was left out (--pid, --user, --pod), it had not been inspected yet when \
+                 they end, or they were made of a capture (record --read), which tells of none"
             }
             Kind::Alarms if !self.processing && self.packets_only => {
                 "these logs hold no alarms: they were recorded without probes (the packet tier; iocreplay info says \

@@ -411,3 +411,24 @@ fn an_ioc_that_ended_before_it_was_recorded() {
     assert!(gap["to"] == json["end"] && gap["from"] != gap["to"], "{json}");
     assert!(text.contains("nothing of it is recorded") && !text.contains("missing     after"), "{text}");
 }
+
+/// As of a capture: packets tell of no IOC.
+#[test]
+fn a_log_without_an_ioc_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    std::fs::create_dir_all(&log).unwrap();
+    let storage = Clocked { storage: Directory::open(&log).unwrap(), wall: Rc::new(Cell::new(WALL)) };
+    let mut writer = Writer::open(storage, Options::default(), 7).unwrap();
+    writer.push(Event { time: SECOND, fact: Fact::Clock(Clock { wall: WALL }) });
+    writer.push(Event { time: SECOND, fact: Fact::Mark("read".into()) });
+    writer.close(SECOND);
+    for command in ["last", "iocs", "records"] {
+        let (code, out, err) = run(here, &[command, "log"]);
+        assert_eq!((code, out.as_str(), err.lines().count()), (0, "", 1), "{command}: {err}");
+        assert!(
+            err.contains("these logs hold no IOC") && err.contains("made of a capture"),
+            "{command}: {err}"
+        );
+    }
+}
