@@ -28,7 +28,7 @@ pub enum Caller {
     ChannelPut,
     /// The CA server, or the CA client's shortcut to a record of the same IOC.
     Server,
-    /// `dbpf` in the IOC shell.
+    /// `dbpf`, `dbtpf` or `tpn` in the IOC shell; the last one has a thread of its own.
     Shell,
     /// Python: one of its extension modules, or ctypes.
     Python,
@@ -69,7 +69,7 @@ pub fn caller(context: &Context, site: CallSiteId) -> Caller {
         | "write_notify_action"
         | "ca_array_put"
         | "ca_array_put_callback" => Caller::Server,
-        "dbpf" | "dbpfCallFunc" => Caller::Shell,
+        "dbpf" | "dbpfCallFunc" | "dbtpf" | "dbtpfCallFunc" | "tpnThread" => Caller::Shell,
         _ => by_module(&site.module),
     }
 }

@@ -29,7 +29,7 @@ pub enum Via {
     DbLink,
     /// pvAccess.
     Pva,
-    /// `dbpf` in the IOC shell.
+    /// `dbpf`, or another command that puts, in the IOC shell.
     Dbpf,
     /// Python code that hosts the IOC.
     Python,

@@ -46,8 +46,8 @@ const FUNCTIONS: &[&str] = &[
     "post_event", "scanIoRequest", "scanIoImmediate", "dbScanPassive", "processTarget", "dbDbScanFwdLink",
     "dbScanFwdLink", "dbScanLink", "dbDbPutValue", "dbDbGetValue", "dbPutLink", "dbPutLinkValue", "dbGetLink",
     "dbGetLinkValue", "dbChannelPut", "dbChannel_put", "dbChannelPutField", "db_put_field", "write_action",
-    "write_notify_action", "ca_array_put", "ca_array_put_callback", "dbpf", "pvVarPutNoBlock", "pvVarPutCallback",
-    "dbProcess", "dbPut", "dbPutField", "recGblFwdLink", "callbackRequest", "scanOnce", "process", "main",
+    "write_notify_action", "ca_array_put", "ca_array_put_callback", "dbpf", "dbpfCallFunc", "dbtpf", "dbtpfCallFunc",
+    "tpnThread", "dbtrCallFunc", "pvVarPutNoBlock", "pvVarPutCallback", "dbProcess", "dbPut", "dbPutField", "recGblFwdLink", "callbackRequest", "scanOnce", "process", "main",
 ];
 
 /// Beginnings of the names of libraries of Base, of usual modules and of the system. What follows is a version.

@@ -116,6 +116,24 @@ fn puts_of_the_shell_are_known_in_a_program_that_was_optimized_as_a_whole() {
     }
 }
 
+/// `dbtpf` puts a value in each type, in whatever thread runs the shell; `tpn` puts with callback, in a thread of its own.
+#[test]
+fn other_commands_of_the_shell_that_put() {
+    for (kind, caller) in [(PutKind::PutField, "dbtpf"), (PutKind::Notify, "tpnThread")] {
+        let mut story = story();
+        story.put(SECOND, kind, MAIN, -100, caller, SP, 2.0).put(
+            SECOND + 1,
+            PutKind::Put,
+            MAIN,
+            -200,
+            "",
+            SP,
+            2.0,
+        );
+        assert_eq!(story.puts()[0].via, Via::Dbpf, "{caller}");
+    }
+}
+
 /// Where only process routines are probed, one below another's stack pointer need not be called by it: nothing
 /// is claimed, and none is taken for skipped.
 #[test]

@@ -134,7 +134,7 @@ pub fn story() -> Story {
     Story { run, events: Vec::new() }
 }
 
-pub const SITES: [(CallSiteId, &str); 14] = [
+pub const SITES: [(CallSiteId, &str); 16] = [
     (1, "dbChannel_put"),
     (2, "write_notify_action"),
     (3, "dbScanPassive"),
@@ -149,6 +149,8 @@ pub const SITES: [(CallSiteId, &str); 14] = [
     (12, "dbpf.part.0"),
     (13, "dbPutField"),
     (14, "dbPutLink"),
+    (15, "dbtpf"),
+    (16, "tpnThread"),
 ];
 
 pub fn site(function: &str) -> CallSiteId {
