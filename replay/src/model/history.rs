@@ -267,7 +267,8 @@ impl<'a> At<'a> {
         let has_changed = !inexact && agrees(&new, &put.old, is_cut) == Some(false);
         // a put to a link shows no `dbPut`
         let is_link = definition.is_some_and(|field| field.dbf.is_link());
-        let reached = put.wrote || put.packet.is_some() || is_link;
+        let is_kept_out = || outcome::is_kept_out(self.chain, number, put);
+        let reached = put.wrote || is_link || put.packet.is_some() && !is_kept_out();
         if failed && !has_changed || !reached {
             return;
         }

@@ -5,7 +5,8 @@
 //!
 //! - `dbPutField`, and a database link that writes, process the record only if `dbPut` has returned without an error.
 //!   `dbProcessNotify` does so in any case from 3.15 on, so there it proves nothing.
-//! - `dbPutField` and `dbProcessNotify` that never reach `dbPut` have refused (DISP), except for link fields.
+//! - `dbPutField` and `dbProcessNotify` that never reach `dbPut` have refused (DISP), except for link fields. QSRV1 answers
+//!   "ok" even so.
 //! - The CA server answers a WRITE only to refuse it. The absence of a refusal is not enough: it may not have been
 //!   captured. Together with a field that holds the requested value, or that has changed, it is.
 //! - A number written to PROC, or to the value of a record whose VAL has no special processing, can't be refused.
@@ -75,6 +76,8 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
     };
     let status = match put.packet.as_ref().map(|packet| (packet.notify, &packet.answer)) {
         Some((_, Some(answer))) => match pva_status(put) {
+            // QSRV1 answers so, too
+            Some("ok") if is_kept_out(chain, number, put) => "unknown".into(),
             Some(status) => status.into(),
             None => eca::put_status(answer.status),
         },
@@ -115,6 +118,14 @@ fn pva_status(put: &PutSpan) -> Option<&'static str> {
         // the client did not wait
         _ => "unknown",
     })
+}
+
+/// Whether a put that was answered came to `dbProcessNotify`, and from there neither to `dbPut` nor to `dbProcess`: DISP has
+/// kept it out.
+pub(super) fn is_kept_out(chain: &Chain, number: usize, put: &PutSpan) -> bool {
+    let is_answered = put.packet.as_ref().is_some_and(|packet| packet.answer.is_some());
+    let is_waiting = put.kind == Some(PutKind::Notify) && !put.wrote;
+    is_answered && is_waiting && !is_processed(chain, number, put)
 }
 
 /// Whether it writes no value but acknowledges an alarm (DBR_PUT_ACKT, DBR_PUT_ACKS).

@@ -134,6 +134,9 @@ fn a_put_that_gets_no_further_is_told_once() {
     let puts = story.puts();
     let sources: Vec<&str> = puts.iter().map(|put| put.source).collect();
     assert_eq!(sources, ["both", "both"], "{puts:?}");
+    // QSRV1 answers that it was carried out
+    let unknown = iocreplay::model::value::text(&Value::Unknown);
+    assert_eq!(short(&puts[0]), format!("T:SP {unknown} -> {unknown} unknown user81 both"));
 }
 
 /// The thread of a short circuit to QSRV1 has ended before its name was read. A put that waits is its client's, too, also
