@@ -430,6 +430,32 @@ fn times_without_a_recorder() {
     assert_eq!(out, "", "the IOC of R:FAR has no gap that was noted, and no value");
 }
 
+/// A recorder that comes later names the time that it took to attach. Nobody recorded the time before that either. A gap of
+/// that one itself begins where it says.
+#[test]
+fn a_recorder_that_comes_later_does_not_hide_the_time_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path();
+    let mut first = vec![attached(500 * MS, 0, "")];
+    first.extend(processed(SECOND, 2, 1.0));
+    write_events(log, "box1", 7, first);
+    let mut second = vec![attached(50 * SECOND, 40 * SECOND, "its probes had to be placed")];
+    second.extend(processed(60 * SECOND, 2, 2.0));
+    second.push(attached(65 * SECOND, 64 * SECOND, "a thread had ended"));
+    second.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(log, "box1", 8, second);
+    let (_, out, _) = run(log, &["values", "T:CALC", ".", "--utc"]);
+    let gaps: Vec<&str> =
+        out.lines().filter_map(|line| line.split_once("  -- ")).map(|(_, gap)| gap).collect();
+    assert_eq!(
+        gaps,
+        [
+            "demo: not recorded: no recorder in the logs was attached to it since 2026-09-21T14:13:21.000001+00:00; values may have changed",
+            "demo: not recorded: a thread had ended since 2026-09-21T14:14:24.000000+00:00; values may have changed",
+        ]
+    );
+}
+
 #[test]
 fn a_restarted_ioc_is_another_one() {
     let directory = tempfile::tempdir().unwrap();

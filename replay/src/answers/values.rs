@@ -354,14 +354,17 @@ impl<'a> History<'a> {
                 let process = self.process(&run, ioc);
                 self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process), run: number });
                 let records = !run.context().ioc(ioc).is_some_and(Ioc::leaves_out_processing);
+                let is_recorded = self.attached.contains_key(&process);
                 if records && self.attached.len() < MAX_FIELDS {
                     let runs = self.attached.entry(Rc::clone(&process)).or_default();
                     if !runs.iter().any(|(other, _)| Rc::ptr_eq(other, &run)) {
                         runs.push((Rc::clone(&run), ioc));
                     }
                 }
-                // an older process: the recorder of an earlier run may have had it
-                let left = self.left.remove(&process).filter(|_| cause.is_empty());
+                // an older process: the recorder of an earlier run may have had it, until before this one began
+                let counts =
+                    |(_, goes_on): &(Moment, bool)| if *goes_on { cause.is_empty() } else { !is_recorded };
+                let left = self.left.remove(&process).filter(counts);
                 let cause = match left {
                     Some((_, true)) => LEFT_OUT.to_owned(),
                     Some(_) if run.lacks_beginning() => why(true).to_owned(),
