@@ -143,6 +143,8 @@ pub struct Capture {
     /// Names of the interfaces to watch; none for all. And the numbers that they had last.
     interfaces: Vec<String>,
     indices: Vec<u32>,
+    /// Whether one has had another number.
+    has_moved: bool,
     /// Whether the stateful filter is new.
     tells: bool,
 }
@@ -217,6 +219,7 @@ impl Capture {
             ports,
             interfaces,
             indices,
+            has_moved: false,
             tells: false,
         })
     }
@@ -274,6 +277,7 @@ impl Capture {
     pub fn set_ports(&mut self, ports: &Ports) -> Result<(), CaptureError> {
         let indices = indices(&self.interfaces)?;
         set_filter(&mut self.taps, self.stateful.as_mut(), &indices, ports, self.grouped)?;
+        self.has_moved |= self.indices != indices;
         (self.ports, self.indices) = (ports.clone(), indices);
         Ok(())
     }
@@ -294,6 +298,18 @@ impl Capture {
             }
         }
         self.not_changed.as_ref().filter(|_| !was_refused)
+    }
+
+    /// Whether an interface that was named is not there; whether one has been another than before since the last call.
+    pub fn take_interfaces(&mut self) -> (bool, bool) {
+        let is_gone = matches!(self.not_changed, Some(CaptureError::NoSuchInterface { .. }));
+        (is_gone, std::mem::take(&mut self.has_moved))
+    }
+
+    /// As if it had been told this name, and the interface had had this number.
+    #[cfg(test)]
+    pub fn pretend(&mut self, interface: &str, index: u32) {
+        (self.interfaces, self.indices) = (vec![interface.into()], vec![index]);
     }
 
     /// Why a port that it should capture is not captured.
@@ -471,10 +487,11 @@ mod tests {
         };
         let now = std::mem::replace(&mut capture.indices, vec![u32::MAX]);
         assert!(capture.follow(&ports).is_none());
-        assert_eq!(capture.indices, now);
+        assert_eq!((&capture.indices, capture.take_interfaces()), (&now, (false, true)));
         let names = std::mem::replace(&mut capture.interfaces, vec!["gone0".into()]);
         assert!(matches!(capture.follow(&ports), Some(CaptureError::NoSuchInterface { .. })));
         assert!(capture.follow(&ports).is_none(), "it is said once");
+        assert_eq!(capture.take_interfaces(), (true, false));
         capture.interfaces = names;
         assert!(capture.follow(&ports).is_none() && capture.not_changed.is_none());
     }

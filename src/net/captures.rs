@@ -155,6 +155,17 @@ impl Captures {
         self.own.take_refused()
     }
 
+    /// Whether an interface that was named is not there; whether one has been another than before since the last call.
+    pub fn take_interfaces(&mut self) -> (bool, bool) {
+        self.own.take_interfaces()
+    }
+
+    /// See [`Capture::pretend`].
+    #[cfg(test)]
+    pub fn pretend(&mut self, interface: &str, index: u32) {
+        self.own.pretend(interface, index);
+    }
+
     /// The socket for datagrams that is in a group with those of the recorder's own namespace; once.
     pub fn take_datagrams(&mut self) -> Option<Socket> {
         self.own.take_datagrams()

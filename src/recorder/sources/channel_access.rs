@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use iocrec_log::event::LossSource;
+use iocrec_log::event::{Fact, Loss, LossSource};
 
 use crate::net::capture::{Filtering, HANDED_OVER};
 use crate::net::captures::Captures;
@@ -39,6 +39,8 @@ pub struct ChannelAccess {
     handed_over: Option<u64>,
     /// Whether that time has come.
     is_settled: bool,
+    /// When the interfaces that were named were there last, as before.
+    watched: u64,
 }
 
 impl ChannelAccess {
@@ -52,6 +54,7 @@ impl ChannelAccess {
             look_again: 0,
             handed_over: None,
             is_settled: true,
+            watched: 0,
         }
     }
 
@@ -80,6 +83,20 @@ impl ChannelAccess {
         // what was taken so far counts where it was seen; at the beginning that is nothing
         let since = if self.last_packet == 0 { 0 } else { cx.env.monotonic() };
         cx.circuits.set_captured(since, &captures.namespaces());
+        let (is_gone, has_moved) = captures.take_interfaces();
+        if has_moved {
+            self.note_unwatched(cx, now);
+        }
+        if !is_gone {
+            self.watched = now;
+        }
+    }
+
+    /// Notes that packets may be missing since the interfaces were there.
+    fn note_unwatched(&self, cx: &mut Context<'_>, now: u64) {
+        let cause = "any number: an interface was gone, or is another one of its name".into();
+        let loss = Loss { source: LossSource::Packets, count: 1, since: self.watched, cause };
+        cx.env.push(now, Fact::Loss(loss));
     }
 
     /// Notes the IOCs whose clients' packets are not seen.
@@ -210,8 +227,59 @@ impl Source for ChannelAccess {
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         cx.circuits.finish(&mut cx.env);
+        if self.captures.as_mut().is_some_and(|captures| captures.take_interfaces().0) {
+            let now = cx.env.monotonic();
+            self.note_unwatched(cx, now);
+        }
         self.count_lost();
         // when the process ends they would be closed one after the other
         drop(self.captures.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::Event;
+
+    use crate::net::capture::Capture;
+    use crate::net::service::Ports;
+    use crate::not_run::{not_run, Needs};
+    use crate::recorder::testing::{Bench, SECOND};
+
+    /// Another interface of the name that was given is found some seconds after it came: until then nobody watches it.
+    #[test]
+    fn the_time_without_an_interface_is_a_loss() {
+        let capture = match Capture::open(&["lo".into()], &Ports::default()) {
+            Ok(capture) => capture,
+            Err(error) => {
+                let name = "channel_access::the_time_without_an_interface_is_a_loss";
+                return not_run(name, Needs::root_or_kernel(error.to_string()));
+            }
+        };
+        let mut bench = Bench::new();
+        let mut source = ChannelAccess::new(Some(Captures::new(capture, Filtering::Stateless)));
+        let mut look = |at: u64, pretends: Option<(&str, u32)>, is_last: bool| {
+            if let (Some((name, index)), Some(captures)) = (pretends, &mut source.captures) {
+                captures.pretend(name, index);
+            }
+            bench.clock.monotonic.set(at);
+            if is_last {
+                source.finish(&mut bench.context());
+            } else {
+                source.capture_places(&mut bench.context(), at);
+            }
+            let since = |event| match event {
+                Event { time, fact: Fact::Loss(loss) } if time == at => Some(loss.since),
+                _ => None,
+            };
+            bench.sink.take().into_iter().filter_map(since).collect::<Vec<_>>()
+        };
+        assert_eq!(look(2 * SECOND, None, false), [0u64; 0]);
+        assert_eq!(look(4 * SECOND, Some(("gone0", 9)), false), [0u64; 0], "it may come back as it was");
+        assert_eq!(look(6 * SECOND, Some(("lo", 9)), false), [2 * SECOND], "it is another one");
+        assert_eq!(look(8 * SECOND, None, false), [0u64; 0]);
+        assert_eq!(look(10 * SECOND, Some(("gone0", 9)), false), [0u64; 0]);
+        assert_eq!(look(11 * SECOND, None, true), [8 * SECOND], "it has not come back");
     }
 }
