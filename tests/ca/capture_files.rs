@@ -2,7 +2,7 @@
 
 use crate::files::*;
 use crate::fuzz::circuit;
-use crate::packets::Packet;
+use crate::packets::{Packet, Talk};
 use crate::wire::*;
 use flate::gzip;
 use iocrec::net::capture_file::{CaptureFile, Problem};
@@ -461,6 +461,31 @@ fn one_file_behind_the_other() {
         assert!(complaint(&outcome).contains("is cut off"), "{}", complaint(&outcome));
         assert_eq!(outcome.packets, halves.0.len() as u64);
     }
+}
+
+/// A machine that translates addresses sees each packet twice, between other ends. The server speaks first, so the side at its
+/// usual port begins before the client's side is recognized, which was opened before.
+#[test]
+fn both_sides_of_a_translation() {
+    let side = |port: u16| {
+        let mut talk = Talk::open(CLIENT, Address { port, ..SERVER }, 1448);
+        talk.say(false, &version());
+        talk.say(true, &[version(), named(20, 0, 0, "operator"), named(18, 1, 13, "A")].concat());
+        talk.say(false, &message(18, 6, 1, 1, 11, b""));
+        talk.say(true, &put(true, 11, 1, &[1.5]));
+        talk.say(false, &message(19, 6, 1, 1, 1, b""));
+        talk.end()
+    };
+    let mut both: Vec<Packet> = Vec::new();
+    for ((time, outer), (_, inner)) in side(9999).into_iter().zip(side(5064)) {
+        let is_of_client = outer[20..22] == CLIENT.port.to_be_bytes();
+        let (first, second) = if is_of_client { (outer, inner) } else { (inner, outer) };
+        both.extend([(time, first), (time + 1000, second)]);
+    }
+    let (events, outcome) = read(&pcap(Order::Little, true, ETHERNET, &both));
+    assert_eq!((complaint(&outcome).as_str(), lost(&events)), ("", 0));
+    let told = puts(&events);
+    assert_eq!(told.len(), 2, "a put and its answer, once: {told:?}");
 }
 
 /// Which connections are Channel Access, where nobody says which ports are.

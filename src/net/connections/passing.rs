@@ -104,7 +104,8 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    fn note(&mut self, numbers: (u32, u32), new: Passage) {
+    /// `counts`: the connection whose opening was noted has begun already.
+    fn note(&mut self, numbers: (u32, u32), new: Passage, counts: bool) {
         let Some(known) = self.passages.get_mut(&numbers) else {
             insert(&mut self.passages, MOST_OPENINGS, numbers, new);
             return;
@@ -115,7 +116,7 @@ impl Passing {
             return;
         }
         // the answer comes past the server's side first, the SYN past the client's
-        let is_first = new.nearness <= Nearness::Client && new.began < known.began;
+        let is_first = !counts && new.nearness <= Nearness::Client && new.began < known.began;
         if new.nearness > known.nearness || new.nearness == known.nearness && is_first {
             *known = new;
         }
@@ -158,7 +159,11 @@ impl<P: Protocol> Connections<P> {
         if let Some(next) = segment.acknowledged.filter(|_| !is_local) {
             let nearness = self.nearness(key, segment.destination, segment.source);
             let numbers = (next.wrapping_sub(1), segment.sequence);
-            self.passing.note(numbers, Passage { key: *key, nearness, began });
+            // in a file, where what opened this one was noted when it was recognized
+            let known = self.passing.passages.get(&numbers).and_then(|known| self.table.get(&known.key));
+            let begins = |side: Side| known.and_then(|known| known.stream_of(side).first());
+            let counts = (begins(Side::Client), begins(Side::Server)) == (Some(numbers.0), Some(numbers.1));
+            self.passing.note(numbers, Passage { key: *key, nearness, began }, counts);
         }
     }
 
