@@ -91,11 +91,8 @@ impl Writer<Chain> for Rows<'_> {
     fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
         self.chains += 1;
         let Rows { zone, shape, chains, .. } = *self;
-        if !self.lines.is_of_use() {
-            return To::Out(out, shape, zone).chain(chains, chain, 1, None).map(drop);
-        }
-        To::Lines(self.lines.batch().shaped(shape, zone)).chain(chains, chain, 1, None)?;
-        self.lines.added(out)
+        let lines = if self.lines.is_of_use() { Some(&mut self.lines) } else { None };
+        To { out, shape, zone, lines }.chain(chains, chain, 1, None).map(drop)
     }
 
     fn flush(&mut self, out: &mut Out) -> io::Result<()> {
@@ -108,19 +105,22 @@ impl Writer<Chain> for Rows<'_> {
 }
 
 /// Where rows go.
-enum To<'a, 'b> {
-    Out(&'a mut Out<'b>, Shape, &'a Zone),
-    Lines(&'a mut Lines),
+struct To<'a, 'b> {
+    out: &'a mut Out<'b>,
+    shape: Shape,
+    zone: &'a Zone,
+    /// Takes them, if they are formatted elsewhere.
+    lines: Option<&'a mut Ordered<Lines>>,
 }
 
 impl To<'_, '_> {
     fn row(&mut self, line: Line<'_>, times: Times, is_first: bool) -> io::Result<()> {
-        match self {
-            To::Out(out, shape, zone) => write_row(out, *shape, is_first, &line.at(times, zone)),
-            To::Lines(lines) => {
-                lines.add(line, times, is_first);
-                Ok(())
+        match &mut self.lines {
+            Some(lines) => {
+                lines.batch().shaped(self.shape, self.zone).add(line, times, is_first);
+                lines.added(self.out)
             }
+            None => write_row(self.out, self.shape, is_first, &line.at(times, self.zone)),
         }
     }
 

@@ -47,13 +47,8 @@ impl<'a> Text<'a> {
 impl Writer<Chain> for Text<'_> {
     fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
         let is_handed_over = self.lines.is_of_use() && !out.is_styled();
-        let lines = if is_handed_over { Some(self.lines.batch()) } else { None };
-        let mut to = To { out: &mut *out, lines };
-        write_chain(&mut to, chain, &mut self.moments, &mut self.tree)?;
-        if is_handed_over {
-            self.lines.added(out)?;
-        }
-        Ok(())
+        let lines = if is_handed_over { Some(&mut self.lines) } else { None };
+        write_chain(&mut To { out, lines }, chain, &mut self.moments, &mut self.tree)
     }
 
     fn flush(&mut self, out: &mut Out) -> io::Result<()> {
@@ -70,7 +65,7 @@ struct To<'a, 'b> {
     /// Has the line that is being made.
     out: &'a mut Out<'b>,
     /// Takes whole lines, if they are formatted elsewhere.
-    lines: Option<&'a mut Lines>,
+    lines: Option<&'a mut Ordered<Lines>>,
 }
 
 impl To<'_, '_> {
@@ -78,11 +73,23 @@ impl To<'_, '_> {
     fn end(&mut self) -> io::Result<()> {
         match &mut self.lines {
             Some(lines) => {
-                lines.add(self.out.text());
-                Ok(())
+                lines.batch().add(self.out.text());
+                lines.added(self.out)
             }
             None => self.out.end(),
         }
+    }
+
+    /// Takes the line of a record, if that is formatted elsewhere.
+    fn take(&mut self, context: &Context, span: &Span, depth: usize) -> io::Result<bool> {
+        let (SpanKind::Process(process), Some(lines)) = (&span.kind, &mut self.lines) else {
+            return Ok(false);
+        };
+        let is_taken = lines.batch().take(context, span, process, depth);
+        if is_taken {
+            lines.added(self.out)?;
+        }
+        Ok(is_taken)
     }
 }
 
@@ -137,11 +144,7 @@ impl At<'_> {
 
     fn node(self, to: &mut To, number: usize, depth: usize) -> io::Result<()> {
         let Some(span) = self.chain.spans.get(number) else { return Ok(()) };
-        let is_taken = match (&span.kind, &mut to.lines) {
-            (SpanKind::Process(process), Some(lines)) => lines.take(self.context, span, process, depth),
-            _ => false,
-        };
-        if !is_taken {
+        if !to.take(self.context, span, depth)? {
             let text = to.out.text();
             indent(text, depth);
             match &span.kind {

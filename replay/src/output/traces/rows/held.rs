@@ -7,10 +7,12 @@ use crate::out::Out;
 use crate::output::ordered::Batch;
 use crate::output::rows::{write_row, Shape};
 use crate::time::Zone;
+use serde_json::Value;
 use std::borrow::Cow;
 
-/// Rows that are handed over together.
+/// Rows that are handed over together, or bytes of them, about: some hold arrays.
 pub(super) const FULL: usize = 512;
+const FULL_BYTES: usize = 1 << 18;
 /// Texts of a row.
 const TEXTS: usize = 11;
 
@@ -21,6 +23,8 @@ pub(super) struct Lines {
     zone: Option<Zone>,
     text: String,
     rows: Vec<Held>,
+    /// Bytes of their arrays.
+    arrays: usize,
 }
 
 struct Held {
@@ -59,6 +63,7 @@ impl Lines {
 
     /// Adds a row.
     pub fn add(&mut self, line: Line<'_>, times: Times, is_first: bool) {
+        self.arrays += bytes(&line.old) + bytes(&line.value);
         let text = &mut self.text;
         let lengths = texts(&line).map(|part| {
             text.push_str(part?);
@@ -92,7 +97,7 @@ impl Batch for Lines {
     }
 
     fn is_full(&self) -> bool {
-        self.rows.len() >= FULL
+        self.rows.len() >= FULL || self.text.len() + self.arrays >= FULL_BYTES
     }
 
     fn make(&mut self, output: &mut Vec<u8>) {
@@ -124,5 +129,15 @@ impl Batch for Lines {
             let _ = write_row(&mut out, self.shape, is_first, &line.at(times, zone));
         }
         self.text.clear();
+        self.arrays = 0;
+    }
+}
+
+/// Bytes that a value takes beside itself, about.
+fn bytes(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.len() * size_of::<Value>(),
+        Value::String(text) => text.len(),
+        _ => 0,
     }
 }

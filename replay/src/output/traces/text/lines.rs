@@ -14,8 +14,9 @@ use crate::wording::alarm;
 use iocrec_log::context::{Context, RecordRef};
 use iocrec_log::event::Value;
 
-/// Lines that are handed over together.
-pub(super) const FULL: usize = 2048;
+/// Lines that are handed over together, or bytes of them: some hold arrays.
+pub(super) const FULL: usize = 1024;
+const FULL_TEXT: usize = 1 << 18;
 
 /// How a record completed.
 #[derive(Clone, Copy)]
@@ -151,7 +152,7 @@ impl Batch for Lines {
     }
 
     fn is_full(&self) -> bool {
-        self.lines.len() >= FULL
+        self.lines.len() >= FULL || self.text.len() >= FULL_TEXT
     }
 
     fn make(&mut self, output: &mut Vec<u8>) {
