@@ -7,7 +7,7 @@
 use crate::out::Out;
 use std::io;
 use std::mem;
-use std::sync::mpsc::{channel, sync_channel, Receiver, SyncSender};
+use std::sync::mpsc::{channel, sync_channel, Receiver, SyncSender, TryRecvError};
 use std::thread;
 
 /// Batches that a thread has: the one that it works on, and the next.
@@ -92,9 +92,8 @@ impl<B: Batch> Ordered<B> {
         if count == 0 {
             return self.make_here(out);
         }
-        while self.waiting >= AHEAD * count {
-            self.write_next(out)?;
-        }
+        // who reads the answer need not wait for what is made
+        while self.waiting > 0 && self.write_next(out, self.waiting >= AHEAD * count)? {}
         let (empty, output) = self.written.pop().unwrap_or_default();
         let full = mem::replace(&mut self.batch, empty);
         let thread = self.threads.get(self.handed_over % count).ok_or_else(gone)?;
@@ -107,7 +106,7 @@ impl<B: Batch> Ordered<B> {
     /// Writes everything that was added.
     pub fn finish(&mut self, out: &mut Out) -> io::Result<()> {
         while self.waiting > 0 {
-            self.write_next(out)?;
+            self.write_next(out, true)?;
         }
         if self.batch.is_empty() {
             return Ok(());
@@ -137,16 +136,21 @@ impl<B: Batch> Ordered<B> {
         }
     }
 
-    /// Writes the output of the earliest batch that was handed over, once it is made.
-    fn write_next(&mut self, out: &mut Out) -> io::Result<()> {
+    /// Writes the output of the earliest batch that was handed over, if it is made, or once it is. Returns whether it was.
+    fn write_next(&mut self, out: &mut Out, waits: bool) -> io::Result<bool> {
         let turn = (self.handed_over - self.waiting) % self.threads.len().max(1);
         let thread = self.threads.get(turn).ok_or_else(gone)?;
-        let (batch, mut output) = thread.done.recv().map_err(|_| gone())?;
+        let made = match thread.done.try_recv() {
+            Err(TryRecvError::Empty) if !waits => return Ok(false),
+            Err(TryRecvError::Empty) => thread.done.recv().map_err(|_| gone()),
+            made => made.map_err(|_| gone()),
+        };
+        let (batch, mut output) = made?;
         self.waiting -= 1;
         out.made(&output)?;
         output.clear();
         self.written.push((batch, output));
-        Ok(())
+        Ok(true)
     }
 
     fn make_here(&mut self, out: &mut Out) -> io::Result<()> {

@@ -38,8 +38,8 @@ impl<'a> Completion<'a> {
         process: &ProcessSpan,
         completed: &'a Completed,
     ) -> Completion<'a> {
-        let has_value = completed.value != Value::Unknown
-            && record.is_none_or(|record| type_has_value(record.rtype));
+        let has_value =
+            completed.value != Value::Unknown && record.is_none_or(|record| type_has_value(record.rtype));
         Completion {
             value: has_value.then_some(&completed.value),
             severity: completed.severity,
