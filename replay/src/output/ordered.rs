@@ -33,6 +33,7 @@ type Job<B> = (B, Vec<u8>);
 /// Makes output of batches.
 pub struct Ordered<B: Batch> {
     batch: B,
+    is_of_use: bool,
     /// How many threads there may be, and those that there are.
     most: usize,
     threads: Vec<Thread<B>>,
@@ -59,6 +60,7 @@ impl<B: Batch> Ordered<B> {
     pub fn on(threads: usize) -> Self {
         Ordered {
             batch: B::default(),
+            is_of_use: threads > 1,
             most: threads.saturating_sub(1).min(MOST),
             threads: Vec::new(),
             handed_over: 0,
@@ -67,9 +69,10 @@ impl<B: Batch> Ordered<B> {
         }
     }
 
-    /// Whether there are threads to hand batches to: otherwise it is as well to write at once.
+    /// Whether there may be threads to hand batches to: otherwise it is as well to write at once. It stays so, also where no
+    /// thread can be had: what was added comes first.
     pub fn is_of_use(&self) -> bool {
-        self.most > 0
+        self.is_of_use
     }
 
     /// The batch to add to. Call [`Ordered::added`] afterwards.
