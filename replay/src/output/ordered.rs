@@ -8,6 +8,7 @@ use crate::out::Out;
 use std::io;
 use std::mem;
 use std::sync::mpsc::{channel, sync_channel, Receiver, SyncSender, TryRecvError};
+use std::sync::OnceLock;
 use std::thread;
 
 /// Batches that a thread has: the one that it works on, and the next.
@@ -52,8 +53,10 @@ struct Thread<B> {
 impl<B: Batch> Ordered<B> {
     /// With as many threads as there are further CPUs, or a few.
     pub fn new() -> Self {
-        let count = thread::available_parallelism().map_or(1, usize::from);
-        Ordered::on(count)
+        // the kernel is asked for it by several files
+        static COUNT: OnceLock<usize> = OnceLock::new();
+        let count = COUNT.get_or_init(|| thread::available_parallelism().map_or(1, usize::from));
+        Ordered::on(*count)
     }
 
     /// On so many threads, the caller's included.
