@@ -11,7 +11,6 @@ pub mod crowd;
 pub mod loops;
 
 use crowd::Crowd;
-use loops::Loops;
 use iocrec_log::event::{
     Address, CaAnswer, CaPut, CallSite, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host,
     Ioc, Linkage, Loss, LossSource, Origin, Process, Put, PutKind, Record, ServerThread, Thread, Tier,
@@ -19,6 +18,7 @@ use iocrec_log::event::{
 };
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
+use loops::Loops;
 use std::cell::Cell;
 use std::error::Error;
 use std::path::Path;
