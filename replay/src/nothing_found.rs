@@ -271,7 +271,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Network => "nothing unusual on the network matches",
                 Kind::Console => "no line matches",
                 Kind::Health | Kind::Happened | Kind::Metrics => "nothing of it matches",
-                Kind::Files => "no file matches",
+                Kind::Files => "no file of an IOC that was recorded with --io matches",
                 Kind::Stuck => "no thread that stood still, no late scan and no full queue matches",
             };
             let all = match (filter.narrows(), filter.count()) {

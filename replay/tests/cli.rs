@@ -1202,3 +1202,13 @@ fn a_table_that_is_empty_says_of_what_there_is_none() {
         assert!(err.contains(says) && !err.contains("no chain matches"), "{err}");
     }
 }
+
+/// Of several IOCs some were recorded with `--io`, and not the one that is asked for.
+#[test]
+fn files_of_an_ioc_that_was_recorded_without_them() {
+    let directory = logged();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/tests/golden/v1-files.iocrec");
+    let (code, out, err) = run(directory.path(), &["io", "log", golden.to_str().unwrap(), "--ioc", "demo"]);
+    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+    assert!(err.contains("no file of an IOC that was recorded with --io matches"), "{err}");
+}
