@@ -1212,3 +1212,20 @@ fn files_of_an_ioc_that_was_recorded_without_them() {
     assert_eq!((code, out.as_str()), (0, ""), "{err}");
     assert!(err.contains("no file of an IOC that was recorded with --io matches"), "{err}");
 }
+
+/// A limit of file sizes is told as a full disk is, and nothing that was begun stays.
+#[test]
+fn a_limit_of_file_sizes_is_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plant/log");
+    for (words, names) in [("report \"$1\" -o big.html", "big.html"), ("redact \"$1\" -o copy", "copy")] {
+        let script = format!("ulimit -f 1; exec \"$0\" {words}");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_iocreplay"), log]).current_dir(here);
+        let (code, out, err) = outcome(command.output().unwrap());
+        assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{words}: {err}");
+        assert!(err.contains(&format!("can't write {names}")), "{words}: {err}");
+        assert_eq!(fs::read_dir(here).unwrap().count(), 0, "{words}");
+    }
+}

@@ -11,13 +11,25 @@ use argh::{EarlyExit, FromArgs};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::sync::{atomic::AtomicBool, Arc};
 
 /// Runs the program with these arguments, without the program's name.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    #[cfg(unix)]
+    outlive_size_limit();
     failure::exit(parse(arguments).and_then(|request| match request {
         Request::Text(text) => Ok(print(&text)?),
         Request::Command(arguments) => execute(&arguments),
     }))
+}
+
+/// Lets a write beyond the limit of file sizes (RLIMIT_FSIZE) fail, as on a full disk. The signal would end the program without a word,
+/// and what it had begun would stay.
+#[cfg(unix)]
+fn outlive_size_limit() {
+    // fails for signals that can't be caught, which this is not
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// The request in the arguments.
