@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
-    Reading, Since, TimeZone, Until,
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
+    Chosen, Reading, Since, TimeZone, Until,
 };
 use crate::answers::recorded::Recorded;
 use crate::failure::Failure;
@@ -41,7 +41,7 @@ impl Command for Graph {
         let zone = TimeZone::from(self).zone();
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
-        let filter = selection(&zone, &logs, &chosen)?;
+        let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
         logs.report_recorded_twice(&filter);
         let (mut naming, mut links) = (Naming::default(), LinksSeen::default());
         for chain in logs.chains(&filter) {

@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
-    Reading, Since, TimeZone, Until,
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
+    Chosen, Reading, Since, TimeZone, Until,
 };
 use crate::failure::Failure;
 use crate::model::profile::Profile as Model;
@@ -41,7 +41,7 @@ impl Command for Profile {
         let zone = TimeZone::from(self).zone();
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
-        let filter = selection(&zone, &logs, &chosen)?;
+        let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
         logs.report_recorded_twice(&filter);
         let mut profile = Model::default();
         logs.chains(&filter).for_each(|chain| profile.take(&chain, &filter));
