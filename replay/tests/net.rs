@@ -214,7 +214,7 @@ fn every_kind_of_line_in_every_format() {
         "TWO:HAVE is served by several: 10.0.0.8:5064, 10.0.0.9:5064; last at",
         "20000 searches until",
         "server demo (10.0.0.9:5064) started; beacon number 1",
-        "server 10.0.0.8:5064 started again, 15.0 s after its beacon before",
+        "server 10.0.0.8:5064 started again, 15.0 s after the beacon before from its address",
         "a beacon of server 10.0.0.6:5064 came out of step",
         "server 10.0.0.7:5064 sent its last beacon",
         "the server broke the circuit off (RST)",

@@ -138,7 +138,10 @@ fn what(line: &NetLine, zone: &Zone) -> String {
         }
         Kind::ServerStarted => format!("server {server} started"),
         Kind::ServerSeen => format!("server {server} sends beacons"),
-        Kind::ServerRestarted => format!("server {server} started again, {long} after its beacon before"),
+        // which may have been another server's
+        Kind::ServerRestarted => {
+            format!("server {server} started again, {long} after the beacon before from its address")
+        }
         Kind::BeaconsIrregular => {
             let how = match line.reason {
                 "numbers_skipped" => "beacons were missed, or two servers share the address",
