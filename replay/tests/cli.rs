@@ -1229,3 +1229,35 @@ fn a_limit_of_file_sizes_is_one_line() {
         assert_eq!(fs::read_dir(here).unwrap().count(), 0, "{words}");
     }
 }
+
+/// It is held up by standard error, which nobody reads, while its file is unfinished.
+#[test]
+fn a_signal_leaves_no_unfinished_file() {
+    use std::io::Write;
+    use std::os::unix::process::ExitStatusExt;
+    let directory = logged();
+    let here = directory.path();
+    let (mut full, _nobody) = std::os::unix::net::UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while full.write_all(&[b'x'; 4096]).is_ok() {}
+    while full.write_all(b"x").is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    let mut command = iocreplay(["puts", "log", "--since", "-1m", "-o", "puts.txt"]);
+    let command = command.current_dir(here).stderr(Stdio::from(std::os::fd::OwnedFd::from(full)));
+    let mut child = command.spawn().unwrap();
+    let begun = std::time::Instant::now();
+    let left = || {
+        let entries = fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.filter(|name| name != "log").count()
+    };
+    while left() == 0 && begun.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // the file is there before signals are caught
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(left(), 1);
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("sh").args(["-c", "kill -TERM $0", &pid]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert_eq!((status.signal(), left()), (Some(15), 0), "{status}");
+}
