@@ -22,6 +22,7 @@ pub fn note(env: &mut Env<'_>, ioc: &mut TracedIoc, time: u64, delivered: Delive
     let process =
         ioc.process.as_ref().filter(|_| delivered.has_place() && ioc.dying.asked.len() < MOST_ASKED);
     let Some(process) = process else {
+        ioc.dying.crash(time, &delivered, None);
         tell(env, ioc, time, &delivered, None, &[]);
         return;
     };
@@ -47,12 +48,16 @@ pub(super) fn named(
 ) {
     let Some(at) = ioc.dying.asked.iter().position(|asked| asked.number == number) else { return };
     let Asked { time, delivered, .. } = ioc.dying.asked.remove(at);
+    // that there is no file is known, too
+    let nowhere = Place::default();
+    ioc.dying.crash(time, &delivered, Some(place.unwrap_or(&nowhere)));
     tell(env, ioc, time, &delivered, place, frames);
 }
 
 /// Tells the crashes whose functions will not be known.
 pub(super) fn give_up(env: &mut Env<'_>, ioc: &mut TracedIoc) {
     for Asked { time, delivered, .. } in std::mem::take(&mut ioc.dying.asked) {
+        ioc.dying.crash(time, &delivered, None);
         tell(env, ioc, time, &delivered, None, &[]);
     }
 }
@@ -65,7 +70,6 @@ fn tell(
     place: Option<&Place>,
     found: &[Found],
 ) {
-    ioc.dying.crash(time, delivered, place);
     let is_64bit = ioc.process.as_ref().is_none_or(|process| process.memory.width() == Width::Bits64);
     let on_stack = addresses(&delivered.stack, delivered.from, is_64bit);
     let records = on_stack.filter_map(|(at, word)| Some(StackRecord { at, record: ioc.records.id(word)? }));

@@ -125,7 +125,7 @@ impl Dying {
         })
     }
 
-    /// Notes a crash, and its place where that is known.
+    /// Notes a crash, and its place where that was looked up: one without a file if there is none.
     pub fn crash(&mut self, time: u64, crash: &Delivered, place: Option<&Place>) {
         if self.faults.len() >= MOST {
             self.faults.remove(0);
@@ -258,8 +258,11 @@ fn place_of(crash: &Delivered, place: Option<&Place>) -> String {
     }
     match place {
         Some(Place { function, .. }) if !function.is_empty() => text += &format!(" in {function}"),
-        Some(Place { module, offset, .. }) => text += &format!(" in {module}+{offset:#x}"),
-        None if crash.has_place() => text += &format!(" in no file's code (at {:#x})", crash.ip),
+        Some(Place { module, offset, .. }) if !module.is_empty() => {
+            text += &format!(" in {module}+{offset:#x}");
+        }
+        Some(_) => text += &format!(" in no file's code (at {:#x})", crash.ip),
+        None if crash.has_place() => text += &format!(" in unknown code at {:#x}", crash.ip),
         None => {}
     }
     text += &format!(", thread {}", named(&crash.name));
@@ -401,6 +404,11 @@ mod tests {
         let stripped = Place { function: String::new(), ..place() };
         dying.crash(SECOND, &crash(8, 1, false), Some(&stripped));
         assert_eq!(dying.how(Some(8)), "killed by SIGFPE in ioc+0x4, thread cbLow");
+        dying.crash(SECOND, &crash(8, 1, false), Some(&Place::default()));
+        assert_eq!(dying.how(Some(8)), "killed by SIGFPE in no file's code (at 0x5000), thread cbLow");
+        dying.crash(SECOND, &crash(8, 1, false), None);
+        let how = "killed by SIGFPE in unknown code at 0x5000, thread cbLow";
+        assert_eq!(dying.how(Some(8)), how, "nobody had the time to look");
         let called = Delivered { name: "a, sent by root".into(), ..crash(7, 1, false) };
         dying.crash(SECOND, &called, Some(&place()));
         let how = "killed by SIGBUS at address 0x1230 in subSegv, thread \"a, sent by root\"";
