@@ -121,7 +121,8 @@ impl Spans {
             Fact::Detached(detached) => {
                 let span = self.all.get_mut(&detached.ioc).and_then(|spans| spans.last_mut());
                 if let Some(span) = span.filter(|span| span.to.is_none()) {
-                    span.to = context.wall(detached.since);
+                    // a recorder that ends may attach to it after it has taken its last hits
+                    span.to = context.wall(detached.since.max(span.since));
                     span.until = detached.cause.chars().take(MAX_CAUSE).collect();
                 }
             }
@@ -284,6 +285,14 @@ mod tests {
         );
         assert!(gaps.iter().all(|gap| gap.name() == "unseen"));
         assert_eq!(spans.attached(1, &zone).len(), 2);
+    }
+
+    #[test]
+    fn none_ends_before_it_begins() {
+        let late = Detached { ioc: 1, since: 5 * SECOND, cause: String::new() };
+        let spans = spans(&[attached(SECOND, 6 * SECOND, "found late"), (7 * SECOND, Fact::Detached(late))]);
+        let attached = &spans.attached(1, &Zone::utc())[0];
+        assert!(attached.from.is_some() && attached.from == attached.to, "{:?}", attached.to);
     }
 
     #[test]
