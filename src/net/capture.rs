@@ -487,7 +487,8 @@ mod tests {
         };
         let now = std::mem::replace(&mut capture.indices, vec![u32::MAX]);
         assert!(capture.follow(&ports).is_none());
-        assert_eq!((&capture.indices, capture.take_interfaces()), (&now, (false, true)));
+        assert_eq!(capture.indices, now);
+        assert_eq!(capture.take_interfaces(), (false, true));
         let names = std::mem::replace(&mut capture.interfaces, vec!["gone0".into()]);
         assert!(matches!(capture.follow(&ports), Some(CaptureError::NoSuchInterface { .. })));
         assert!(capture.follow(&ports).is_none(), "it is said once");
