@@ -571,7 +571,7 @@ fn put_and_scanned_apart(directory: &Path) {
         let (name, rtype) = (name.into(), "ao".into());
         log.push(0, Fact::from(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
     }
-    for turn in 0..20 {
+    for turn in 0..20_u32 {
         let (time, value) = (u64::from(turn + 1) * 20 * SECOND, f64::from(turn));
         for (after, kind, sp) in [(100, PutKind::PutField, -1000), (110, PutKind::Put, -1200)] {
             log.push(time + after * 1000, common::put(kind, CLIENT, sp, 1, (60, 1), value - 1.0, value));

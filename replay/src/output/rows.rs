@@ -324,6 +324,7 @@ fn guarded(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::out::line;
 
     #[derive(Serialize)]
     struct Line<'a> {
