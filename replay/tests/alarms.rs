@@ -156,6 +156,27 @@ fn a_record_that_is_active_for_a_while() {
     assert!(told.is_empty(), "{told:?}");
 }
 
+/// A record that was not seen to complete was disabled, unless its end may be what was lost: then its alarm goes on. A loss is
+/// noted later.
+#[test]
+fn what_was_lost_may_be_the_end_of_its_processing() {
+    for is_lost in [false, true] {
+        let mut story = Story::default();
+        story.scanned(SECOND, 0);
+        story.scanned(2 * SECOND, 2);
+        story.facts.push((3 * SECOND, process(SCAN, -100, 2, CALC)));
+        if is_lost {
+            let (source, cause) = (LossSource::Hits, "the buffer was full".into());
+            let loss = Loss { source, count: 1, since: 2500 * MS, cause };
+            story.facts.push((4500 * MS, Fact::Loss(loss)));
+        }
+        story.scanned(4 * SECOND, 2);
+        let rows = story.rows(&["--all"]);
+        let changes = rows.iter().filter(|row| row["what"] == "change").count();
+        assert_eq!(changes, if is_lost { 1 } else { 2 }, "{rows:?}");
+    }
+}
+
 /// All records begin with the alarm UDF, and some still have it when they have processed. Then it is an alarm like others.
 #[test]
 fn an_alarm_that_processing_leaves_as_it_began() {

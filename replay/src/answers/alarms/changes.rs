@@ -111,12 +111,13 @@ impl Last {
     }
 }
 
-/// A record's state, and the run that shows it; that of one that got the alarm SCAN, if it was not INVALID; or the
-/// acknowledgement of its alarm.
+/// A record's state, and the run that shows it; that of one that got the alarm SCAN, if it was not INVALID; that of one that
+/// was not seen to complete, if nothing was lost; or the acknowledgement of its alarm.
 #[allow(clippy::large_enum_variant)] // each waits in a box of its own, and nearly all are states
 enum Waiting {
     State(Number, usize, State),
     Busy(Number, usize, State),
+    Skipped(Number, usize, State),
     Acknowledged(Option<Number>, Box<PutLine>),
 }
 
@@ -466,7 +467,12 @@ impl<'a> Changes<'a> {
                             self.busy(top, chain, process.record, (begun, ahead), cause);
                         }
                         // It may have another alarm then: DISABLE, with the severity of its DISS.
-                        End::Disabled | End::Skipped => self.disabled(chain, process.record, (time, ahead)),
+                        End::Disabled => {
+                            self.disabled(chain, process.record, (time, ahead), Waiting::State);
+                        }
+                        End::Skipped => {
+                            self.disabled(chain, process.record, (time, ahead), Waiting::Skipped);
+                        }
                     }
                 }
                 SpanKind::Put(put) => {
@@ -689,7 +695,13 @@ impl<'a> Changes<'a> {
         self.wait(time, Waiting::Busy(number, run, state));
     }
 
-    fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
+    fn disabled(
+        &mut self,
+        chain: &Chain,
+        record: RecordId,
+        (time, ahead): (i64, i64),
+        waiting: fn(Number, usize, State) -> Waiting,
+    ) {
         let is_next = time < self.coming;
         let Some((_, number, last)) = self.record(&chain.run, record) else { return };
         last.calls = 1;
@@ -701,7 +713,7 @@ impl<'a> Changes<'a> {
         let seen = last.seen.get();
         last.take(time, None, Source::Process);
         let state = State { seen, ahead, ..unknown(time) };
-        self.wait(time, Waiting::State(number, address(&chain.run), state));
+        self.wait(time, waiting(number, address(&chain.run), state));
     }
 
     /// Takes a fact beside the chains in its turn.
@@ -796,11 +808,14 @@ impl<'a> Changes<'a> {
             self.hurried += u64::from(!due);
             let ((time, _), waiting) = first.remove_entry();
             self.now = self.now.max(time);
+            let is_skipped = matches!(*waiting, Waiting::Skipped(..));
             match *waiting {
                 // dbProcess leaves it as it is
                 Waiting::Busy(number, ..)
                     if self.fold.alarm(number).is_none_or(|known| known.0 >= INVALID) => {}
-                Waiting::State(number, run, mut state) | Waiting::Busy(number, run, mut state) => {
+                Waiting::State(number, run, mut state)
+                | Waiting::Busy(number, run, mut state)
+                | Waiting::Skipped(number, run, mut state) => {
                     let known = Known {
                         processes: &self.processes,
                         origins: &self.origins,
@@ -810,6 +825,9 @@ impl<'a> Changes<'a> {
                         roots: &self.roots,
                     };
                     let missed = state.seen.and_then(|seen| known.missed_between(number, run, seen, time));
+                    if is_skipped && missed.is_some() {
+                        continue; // its end may be what was lost
+                    }
                     state.gap = missed.or(state.gap);
                     let place = || known.place(number);
                     self.fold.take(number, place, state);
