@@ -70,14 +70,16 @@ struct Inside {
 impl Inside {
     /// Whether this carries out a put on the network.
     fn carries_out(&self, waiting: &Waiting, context: &Context) -> bool {
+        let record = Pv::new(&waiting.pv).record;
+        let is_named = self.names.iter().any(|name| name == record);
         let place = match self.circuit {
-            Some(circuit) => waiting.circuit.id == circuit,
+            // one that was refused has no hit: the next one's is another's
+            Some(circuit) => waiting.circuit.id == circuit && (is_named || record.is_empty()),
             None => {
-                let record = Pv::new(&waiting.pv).record;
                 // another IOC may have a record of that name
                 let server = context.circuit_ends(waiting.circuit.id).and_then(|ends| ends.server);
                 let other = server.is_some() && self.ioc.is_some() && server != self.ioc;
-                !other && self.names.iter().any(|name| name == record)
+                !other && is_named
             }
         };
         place && self.notify == waiting.put.notify && self.time + CLOCK_ERROR >= waiting.time
@@ -179,7 +181,12 @@ impl<W: Write> Printer<W> {
                 self.notifying.insert(put.thread, put.record);
                 return;
             }
-            PutKind::PutField => false,
+            // a put with callback to a link has no dbPut
+            PutKind::PutField => {
+                let field = put.field.and_then(|id| self.context.field(id));
+                field.is_some_and(|field| field.dbf.is_link())
+                    && self.notifying.remove(&put.thread) == Some(put.record)
+            }
             // the value of a put with callback; other dbPuts come from links or belong to a dbPutField
             PutKind::Put if self.notifying.remove(&put.thread) == Some(put.record) => true,
             PutKind::Put => return,
@@ -463,8 +470,8 @@ impl<W: Write> Sink for Printer<W> {
 mod tests {
     use super::*;
     use iocrec_log::event::{
-        Address, Channel, Dbf, Origin, Process, PvaAnswer, PvaKind, PvaMessage, PvaPut, PvaValue, Record,
-        ServerThread,
+        Address, Channel, Dbf, Field, Origin, Process, PvaAnswer, PvaKind, PvaMessage, PvaPut, PvaValue,
+        Record, ServerThread,
     };
 
     /// The lines printed for these facts, with a circuit, a channel and a record that are known.
@@ -540,6 +547,44 @@ mod tests {
             [put(true, ioid), Fact::CaAnswer(answer)]
         }));
         assert_eq!(statuses(&printed), ["ok", "denied", "ECA_PUTFAIL", "ECA 0x1f0"]);
+    }
+
+    /// What a put with callback finds that was refused (DISP), nobody sees: the next put's is its own. One to a link shows
+    /// what it finds in dbPutField.
+    #[test]
+    fn a_put_has_no_other_ones_old_value() {
+        let (name, rtype) = ("T:OTHER".into(), "ao".into());
+        let other = Record { id: 4, ioc: 1, address: 0, name, rtype };
+        let (cid, sid, dbr, count) = (None, None, None, None);
+        let (pv, origin) = ("T:OTHER".into(), Origin::Opened);
+        let channel = Channel { id: 2, circuit: 1, cid, sid, pv, dbr, count, origin };
+        let (rtype, name) = ("ao".into(), "OUT".into());
+        let link = Field { id: 5, ioc: 1, rtype, name, dbf: Dbf::OutLink, menu: None };
+        let ask = |channel, ioid| {
+            let (notify, dbr, payload) = (true, 5, vec![0, 0, 0, 7]);
+            Fact::CaPut(CaPut { circuit: 1, channel, notify, dbr, count: 1, ioid, length: 8, payload })
+        };
+        let hit = |kind, record, field, old| {
+            let (thread, sp, site, dbf, count) = (2, -8, 0, Dbf::Long, 1);
+            let (requested, old) = (Value::Int(7), Value::Int(old));
+            Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+        };
+        let printed = seen([
+            Fact::from(other),
+            Fact::from(channel),
+            Fact::from(link),
+            ask(1, 1),
+            hit(PutKind::Notify, 3, None, 0),
+            ask(2, 2),
+            hit(PutKind::Notify, 4, None, 0),
+            hit(PutKind::Put, 4, None, 99),
+            ask(2, 3),
+            hit(PutKind::Notify, 4, None, 0),
+            hit(PutKind::PutField, 4, Some(5), 98),
+        ]);
+        let told: Vec<Option<&str>> =
+            printed.lines().map(|line| line.split_once("old=").map(|(_, old)| old)).collect();
+        assert_eq!(told, [None, Some("99"), Some("98")], "{printed}");
     }
 
     /// Also in an IOC whose dbProcess cannot be found.
