@@ -135,6 +135,24 @@ impl Destination {
         })
     }
 
+    /// Checks that no two of these options name one file: what is written to it first would be lost. A device takes both, and a
+    /// directory several files.
+    pub fn check_apart(named: &[(&'static str, Option<&Path>)]) -> Result<(), UsageError> {
+        let mut before: Vec<(&'static str, PathBuf)> = Vec::new();
+        for (option, path) in named {
+            let Some(path) = *path else { continue };
+            if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+                continue;
+            }
+            let place = place(path);
+            if let Some((first, _)) = before.iter().find(|(_, other)| *other == place) {
+                return Err(UsageError::OneFile { options: [*first, *option], file: path.to_owned() });
+            }
+            before.push((*option, place));
+        }
+        Ok(())
+    }
+
     fn standard() -> Destination {
         let out = terminal::standard();
         Destination::Standard { seen: !is_stored(&out), out }
@@ -300,6 +318,15 @@ fn target(path: &Path, about: &Metadata) -> io::Result<PathBuf> {
         true => Ok(to),
         false => Err(io::Error::other("another file was put there meanwhile")),
     }
+}
+
+/// Where a file is or will be, without links, as far as its directory exists.
+fn place(path: &Path) -> PathBuf {
+    let beside = || {
+        let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        Some(parent.canonicalize().ok()?.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 /// The permissions for what replaces a file: no more than to read and write it, and of another user's nothing that lets others

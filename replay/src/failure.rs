@@ -102,6 +102,13 @@ pub enum UsageError {
     EmptyOutput(&'static str),
     /// This option has `-` for a name, which is not standard output there.
     Dash(&'static str),
+    /// Two options name one file, in which only one of the two would be left.
+    OneFile {
+        /// The options.
+        options: [&'static str; 2],
+        /// The file.
+        file: PathBuf,
+    },
     /// A page would be printed on a terminal.
     ReportToTerminal,
     /// A format of this name, which is no text, would be printed on a terminal.
@@ -221,6 +228,11 @@ impl fmt::Display for UsageError {
             UsageError::Dash(option) => {
                 write!(f, "{option} does not write to standard output; name another place than -, or ./- if it is meant")
             }
+            UsageError::OneFile { options: [first, second], file } => write!(
+                f,
+                "{first} and {second} both write {}, where only one of them would be left; name two files",
+                file.display()
+            ),
             UsageError::BinaryToTerminal(format) => write!(
                 f,
                 "--format {format} is no text, which a terminal can't show; write it to a file: -o FILE"

@@ -738,6 +738,31 @@ fn a_dash_is_standard_output() {
     assert!(here.join("-").exists());
 }
 
+/// What one of the two options wrote there was lost, and nothing said so.
+#[test]
+fn two_options_do_not_write_one_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    fs::write(here.join("there"), "kept").unwrap();
+    std::os::unix::fs::symlink("there", here.join("link")).unwrap();
+    for (words, options) in [
+        (&["follow", "log", "--once", "--state", "f", "--textfile", "./f"][..], "--state and --textfile"),
+        (&["values", "T:SP", "log", "--plot", "-o", "f", "--svg", "./f"], "-o and --svg"),
+        (&["values", "T:SP", "log", "--plot", "-o", "there", "--svg", "link"], "-o and --svg"),
+        (&["health", "log", "--plot", "-o", "f", "--svg", "log/../f"], "-o and --svg"),
+        (&["io", "log", "--darshan", "f", "--darshan-text", "f"], "--darshan and --darshan-text"),
+    ] {
+        fails(here, words, 2, &[options, "both write", "name two files"]);
+    }
+    assert!(!here.join("f").exists());
+    assert_eq!(fs::read_to_string(here.join("there")).unwrap(), "kept");
+    // a device takes both
+    let (code, _, err) =
+        run(here, &["values", "T:SP", "log", "--plot", "-o", "/dev/null", "--svg", "/dev/null"]);
+    assert!(code == 0 && !err.contains("both write"), "{err}");
+}
+
 /// Those that write something else than the answer made a file or a directory of that name; of follow with a space before it.
 #[test]
 fn a_dash_is_no_file_beside_the_answer() {

@@ -6,6 +6,7 @@ use super::options::{
     Since, TimeZone, Until,
 };
 use super::values::svg_file;
+use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
@@ -45,7 +46,9 @@ impl Command for Health {
         let listed = [("--format", self.format.is_some()), ("--json", self.json)];
         match listed.into_iter().find(|(_, is_given)| draws && *is_given) {
             Some((option, _)) => Err(UsageError::Drawn(option)),
-            None => Ok(()),
+            None => {
+                Destination::check_apart(&[("-o", self.reading().file()), ("--svg", self.svg.as_deref())])
+            }
         }
     }
 

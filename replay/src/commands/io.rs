@@ -46,7 +46,11 @@ impl Command for Io {
             Some((option, _)) => Err(UsageError::Rejected(format!(
                 "--darshan and --darshan-text write files instead of a list; leave them or {option} out"
             ))),
-            None => Ok(()),
+            None => Destination::check_apart(&[
+                ("-o", self.reading().file()),
+                ("--darshan", self.darshan.as_deref()),
+                ("--darshan-text", self.darshan_text.as_deref()),
+            ]),
         }
     }
 

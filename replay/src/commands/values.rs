@@ -98,6 +98,7 @@ impl Command for Values {
         if asks_who && (draws || self.format.name == databrowser::format().name) {
             return Err(UsageError::DrawnOfSome);
         }
+        Destination::check_apart(&[("-o", self.reading().file()), ("--svg", self.svg.as_deref())])?;
         Ok(self.divided().check(Usage { command: "values", name: "PV", most: usize::MAX })?)
     }
 

@@ -143,6 +143,10 @@ impl Command for Follow {
                 Destination::check_file(option, file, logs)?;
             }
         }
+        Destination::check_apart(&[
+            ("--state", self.state.as_deref()),
+            ("--textfile", self.textfile.as_deref()),
+        ])?;
         if self.position {
             let refused = self.spool.is_none() || !self.logs.is_empty();
             return if refused { Err(UsageError::PositionOfSpool) } else { Ok(()) };
