@@ -354,6 +354,35 @@ fn another_recorder_goes_on_when_one_ends() {
     assert!(out.contains(gap), "{out}");
 }
 
+/// The same, and the other one ends, too, before a third one comes: what it left out was unseen from when the first one ended.
+#[test]
+fn what_was_left_out_is_unseen_since_the_first_recorder_ended() {
+    let place = tempfile::tempdir().unwrap();
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(10 * SECOND, 1, 5.0).into_iter().chain(processed(11 * SECOND, 2, 3.0)));
+    events.push((20 * SECOND, Fact::Mark("end".into())));
+    write_events(&place.path().join("first"), "box1", 7, events);
+    let beside = vec![attached(5 * SECOND, SECOND, ""), (40 * SECOND, Fact::Mark("end".into()))];
+    write_without_calc(&place.path().join("other"), beside);
+    let third = vec![attached(60 * SECOND, SECOND, ""), (70 * SECOND, Fact::Mark("end".into()))];
+    write_events(&place.path().join("third"), "box1", 9, third);
+    let gaps = |pv: &str| -> Vec<String> {
+        let (code, out, err) = run(place.path(), &["values", pv, ".", "--utc"]);
+        assert_eq!(code, 0, "{err}");
+        let gaps = out.lines().filter_map(|line| line.split_once("not recorded: "));
+        gaps.map(|(_, gap)| gap.to_owned()).collect()
+    };
+    let nobody = "no recorder in the logs was attached to it since 2026-09-21T14:14:00.00";
+    let left_out = "the recorder that was attached to it leaves out records since 2026-09-21T14:13:40.00";
+    let told = gaps("T:SP");
+    assert!(told.len() == 1 && told[0].starts_with(nobody), "{told:?}");
+    let told = gaps("T:CALC");
+    assert!(told.len() == 2 && told[0].starts_with(left_out) && told[1].starts_with(nobody), "{told:?}");
+    // the other one saw the rest until it ended
+    assert_eq!(at(place.path(), "T:SP", 35 * SECOND), (Value::Double(5.0), None));
+    assert!(at(place.path(), "T:CALC", 35 * SECOND).1.is_some());
+}
+
 /// What a recorder read that leaves out processing, another one beside it would have seen change.
 #[test]
 fn what_one_recorder_leaves_out_another_one_sees() {

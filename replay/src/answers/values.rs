@@ -184,15 +184,24 @@ pub struct History<'a> {
     waiting: BTreeMap<(i64, u64), Entry>,
     count: u64,
     names: Names,
-    /// When each process was last known to be recorded in a run that has ended, and whether another one goes on that leaves out
-    /// records.
-    left: HashMap<Rc<IocProcess>, (Moment, bool)>,
+    /// The processes that a run has ceased to record.
+    left: HashMap<Rc<IocProcess>, Left>,
     /// IOCs recorded in each run.
     recorded: HashMap<usize, Vec<Rc<IocProcess>>>,
     /// The runs that are attached to each process and record its processing, with its number there.
     attached: HashMap<Rc<IocProcess>, Vec<(Rc<Run>, IocId)>>,
     /// Is shown each chain.
     tap: Option<Tap<'a>>,
+}
+
+/// A process that a run records no more.
+struct Left {
+    /// When it was last known to be recorded there.
+    time: Moment,
+    /// Whether another run goes on that leaves out records.
+    goes_on: bool,
+    /// The run; held, so that no other has its number.
+    run: Rc<Run>,
 }
 
 /// What is shown each chain from which values are taken.
@@ -333,7 +342,7 @@ impl<'a> History<'a> {
                 for process in self.recorded.remove(&number).unwrap_or_default() {
                     let unseen = unseen(Kind::RunEnd, time, Some(Rc::clone(&process)));
                     self.unseen(Unseen { open: true, ..unseen }, &run);
-                    self.is_left(process, number, time);
+                    self.is_left(process, &run, time);
                 }
             }
             What::Missing { since } => self.unseen(unseen(Kind::Missing, since, None), &run),
@@ -362,17 +371,16 @@ impl<'a> History<'a> {
                     }
                 }
                 // an older process: the recorder of an earlier run may have had it, until before this one began
-                let counts =
-                    |(_, goes_on): &(Moment, bool)| if *goes_on { cause.is_empty() } else { !is_recorded };
+                let counts = |left: &Left| if left.goes_on { cause.is_empty() } else { !is_recorded };
                 let left = self.left.remove(&process).filter(counts);
-                let cause = match left {
-                    Some((_, true)) => LEFT_OUT.to_owned(),
+                let cause = match &left {
+                    Some(Left { goes_on: true, .. }) => LEFT_OUT.to_owned(),
                     Some(_) if run.lacks_beginning() => why(true).to_owned(),
                     Some(_) => NOT_ATTACHED.to_owned(),
                     None => cause,
                 };
                 if !cause.is_empty() {
-                    let since = left.map_or(since, |(time, _)| time);
+                    let since = left.map_or(since, |left| left.time);
                     let unseen = unseen(Kind::Unrecorded, since, Some(process));
                     self.unseen(Unseen { cause, ..unseen }, &run);
                 }
@@ -385,7 +393,7 @@ impl<'a> History<'a> {
                     if let Some(recorded) = self.recorded.get_mut(&number) {
                         recorded.retain(|other| *other != process);
                     }
-                    self.is_left(Rc::clone(&process), number, since);
+                    self.is_left(Rc::clone(&process), &run, since);
                 } else {
                     self.detaches(&process, number);
                 }
@@ -406,14 +414,31 @@ impl<'a> History<'a> {
     }
 
     /// A run records a process no more. Unless another one is attached to it, nobody does; and nobody the records that the other
-    /// one leaves out.
-    fn is_left(&mut self, process: Rc<IocProcess>, run: usize, time: Moment) {
-        let own = self.detaches(&process, run);
+    /// one leaves out. Of those, what was not recorded begins earlier than when that one ends as well.
+    fn is_left(&mut self, process: Rc<IocProcess>, run: &Rc<Run>, time: Moment) {
+        let own = self.detaches(&process, address(run));
         let others = self.attached.get(&process).map(Vec::as_slice).unwrap_or_default();
         let goes_on = !others.is_empty();
-        if !goes_on || own.is_some_and(|own| leave_out(others, &own, self.filter)) {
-            self.left.insert(process, (time, goes_on));
+        if goes_on && !own.is_some_and(|own| leave_out(others, &own, self.filter)) {
+            return;
         }
+        let left = Left { time, goes_on, run: Rc::clone(run) };
+        let before = self.left.insert(Rc::clone(&process), left);
+        let Some(before) = before.filter(|before| before.goes_on) else { return };
+        let since = before.time.min(time);
+        let unseen = Unseen {
+            time: time.wall,
+            since: since.wall,
+            even: (since.even, time.even),
+            open: false,
+            process: Some(process),
+            run: address(&before.run),
+            record: None,
+            kind: Kind::Unrecorded,
+            count: 0,
+            cause: LEFT_OUT.to_owned(),
+        };
+        self.unseen(unseen, &before.run);
     }
 
     /// A run is attached to a process no more; with its number there, if it was.
@@ -439,8 +464,8 @@ impl<'a> History<'a> {
         let before: Vec<_> = self
             .left
             .iter()
-            .filter(|(before, (left, goes_on))| !goes_on && follows(before, *left))
-            .map(|(before, (left, _))| (Rc::clone(before), *left))
+            .filter(|(before, left)| !left.goes_on && follows(before, left.time))
+            .map(|(before, left)| (Rc::clone(before), left.time))
             .collect();
         for (before, since) in before {
             self.left.remove(&before);
