@@ -197,11 +197,12 @@ fn two_thousand_circuits_are_kept() {
         w.decoder.packet(0, w.time, &packet, packet.len(), &mut w.out);
     };
     for port in 40_000..42_000 {
-        send(port, true, (999, None), SYN, b"");
-        send(port, false, (4999, Some(1000)), SYN, b"");
-        let asks = create(1, "A");
-        send(port, true, (1000, Some(5000)), 0, &asks);
-        send(port, false, (5000, Some(1000 + asks.len() as u32)), 0, &created(1, 1));
+        // each begins with numbers of its own: with those of another one it would pass for that, translated
+        let (first, asks) = (u32::from(port) * 1000, create(1, "A"));
+        send(port, true, (first - 1, None), SYN, b"");
+        send(port, false, (4999, Some(first)), SYN, b"");
+        send(port, true, (first, Some(5000)), 0, &asks);
+        send(port, false, (5000, Some(first + asks.len() as u32)), 0, &created(1, 1));
     }
     let told = |is_it: fn(&Fact) -> bool| w.out.iter().filter(|event| is_it(&event.fact)).count();
     assert_eq!(told(|fact| matches!(fact, Fact::Circuit(_))), 2000);

@@ -212,7 +212,7 @@ fn lines_name_place_and_cause() {
     let damage = found.last().unwrap().as_ref().unwrap_err();
     assert_eq!(
         damage.to_string(),
-        format!("at byte {}, {} bytes, 1 blocks: wrong checksum", damage.offset, damage.length)
+        format!("at byte {}, {} bytes, 1 block: wrong checksum", damage.offset, damage.length)
     );
 }
 
