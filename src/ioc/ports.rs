@@ -2,8 +2,8 @@
 //!
 //! A listening socket does not reveal its purpose. Channel Access's port is certain: rsrv keeps it in `ca_server_port`,
 //! even if the configured port was taken and it got another one. Any other port may be PV Access's if the process also
-//! has the UDP socket on which PV Access servers are searched for; it is accepted if the environment names that port. The only
-//! other one is a guess: clients have that socket, too, and a web server may listen there.
+//! has the UDP socket on which PV Access servers are searched for; it is accepted if the environment names that port, or if it has
+//! had PV Access before. The only other one is a guess: clients have that socket, too, and a web server may listen there.
 
 use crate::ca::servers::Server;
 use crate::ioc::module::addresses;
@@ -41,12 +41,12 @@ fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>, known: &[
     let pva = match pva_port {
         Some(port) if left.contains(&port) => vec![port],
         Some(_) if certain.is_some() && left.len() == 1 => left.clone(),
-        Some(_) => Vec::new(),
-        // the socket may be missing in a table of /proc that has changed while it was read
-        None => left.iter().copied().filter(|port| known.contains(port)).collect(),
+        // whatever else listens; and the socket may be missing in a table of /proc that has changed while it was read
+        _ => left.iter().copied().filter(|port| known.contains(port)).collect(),
     };
     left.retain(|port| !pva.contains(port));
-    let is_guess = pva_port.is_some_and(|port| pva.iter().any(|found| *found != port));
+    let is_guess =
+        pva_port.is_some_and(|port| pva.iter().any(|found| *found != port && !known.contains(found)));
     // if nothing is certain, each of the others may serve Channel Access
     (certain.unwrap_or(left), pva, is_guess)
 }
@@ -87,6 +87,9 @@ mod tests {
         assert_eq!(divided(&[5064], Some(5064), None, &[40001]), (vec![5064], vec![], false), "it has ended");
         let configured = divided(&[5064, 5075], Some(5064), Some(5075), &[40001]);
         assert_eq!(configured, (vec![5064], vec![5075], false));
+        // a web server that the IOC has, too, or that it begins later
+        let beside = divided(&[5064, 8080, 40001], Some(5064), Some(5075), &[40001]);
+        assert_eq!(beside, (vec![5064], vec![40001], false));
     }
 
     /// A client of PV Access holds the socket for searches as well, and the port may be a web server's.
