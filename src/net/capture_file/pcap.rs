@@ -54,9 +54,10 @@ impl Pcap {
         Ok(Pcap { variant, link })
     }
 
-    /// Whether these bytes begin another file of this variant. As the time of a packet they would be of the year 2055.
+    /// Whether these bytes begin another file of this byte order. As the time of a packet they would be of the year 2055.
     pub fn begins_again(&self, bytes: &[u8]) -> bool {
-        bytes.first_chunk().is_some_and(|magic| variant(*magic) == Some(self.variant))
+        let is_like_it = |Variant(order, _)| order == self.variant.0;
+        bytes.first_chunk().and_then(|magic| variant(*magic)).is_some_and(is_like_it)
     }
 
     /// The packet that these bytes begin with.
