@@ -319,8 +319,9 @@ impl Tools {
         let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
         let count = layout.map_or(0, |layout| layout.routines(&ioc.memory).count());
         if count != followed.routines {
-            followed.routines = count;
             let not_probed = probe::attach_routines(attacher, ioc, &mut followed.probes);
+            let tries_again = not_probed.iter().any(NotProbed::is_for_earlier);
+            followed.routines = if tries_again { 0 } else { count };
             let placed = followed.probes.count();
             self.report(pid, start, Finding::ProcessRoutines { placed, not_probed });
         }

@@ -105,7 +105,8 @@ impl NotProbed {
 
     /// Whether it may be probed once the kernel has removed an earlier probe.
     pub fn is_for_earlier(&self) -> bool {
-        matches!(self, NotProbed::Function(_, Reason::Probe(ProbeError::StillThere)))
+        let (NotProbed::Function(_, reason) | NotProbed::Routine(reason)) = self else { return false };
+        matches!(reason, Reason::Probe(ProbeError::StillThere))
     }
 
     /// Whether it may be probed once something else than the IOC changes.
@@ -238,6 +239,7 @@ mod tests {
         let because = |error: ProbeError| NotProbed::Function("dbProcess", error.into());
         assert!(because(ProbeError::StillThere).may_pass());
         assert!(!because(ProbeError::StillHeld).may_pass(), "other IOCs may hold it as long as they run");
+        assert!(NotProbed::Routine(ProbeError::StillThere.into()).is_for_earlier(), "of a stripped one");
     }
 
     /// Docs and users' scripts quote these.
