@@ -321,6 +321,8 @@ fn a_loss_counts_for_records_that_the_other_recorder_leaves_out() {
     assert_eq!(at(place.path(), "T:SP", 50 * SECOND), (Value::Double(5.0), None), "the other one saw it");
     assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), doubt));
     assert_eq!(at(place.path(), "T:CALC", 60 * SECOND), (Value::Double(4.0), None), "seen since");
+    let (_, out, _) = run(place.path(), &["values", "T:CALC", ".", "--utc"]);
+    assert!(out.contains("17 events lost"), "{out}");
 }
 
 /// Of two recorders one ends. The other one sees on what it records, and the IOC was recorded all along when a third one
@@ -381,6 +383,32 @@ fn what_was_left_out_is_unseen_since_the_first_recorder_ended() {
     // the other one saw the rest until it ended
     assert_eq!(at(place.path(), "T:SP", 35 * SECOND), (Value::Double(5.0), None));
     assert!(at(place.path(), "T:CALC", 35 * SECOND).1.is_some());
+}
+
+/// Of two recorders that one ends which alone records T:CALC. The other one leaves it out until it ends itself, also when its
+/// probes are placed anew, and then nobody records anything until a third one comes.
+#[test]
+fn what_the_other_recorder_leaves_out_is_told_to_its_end() {
+    let place = tempfile::tempdir().unwrap();
+    let end = |time| (time, Fact::Mark("end".into()));
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(10 * SECOND, 2, 3.0));
+    events.push(end(20 * SECOND));
+    write_events(&place.path().join("first"), "box1", 7, events);
+    let again = attached(30 * SECOND, 29 * SECOND, "a thread had ended");
+    let beside = vec![attached(5 * SECOND, SECOND, ""), again, end(40 * SECOND)];
+    write_without_calc(&place.path().join("other"), beside);
+    let late = attached(60 * SECOND, 50 * SECOND, "its probes had to be placed");
+    write_events(&place.path().join("third"), "box1", 9, vec![late, end(70 * SECOND)]);
+    let (_, out, _) = run(place.path(), &["values", "T:CALC", ".", "--utc"]);
+    let gaps = out.lines().filter_map(|line| line.split_once("  -- ")?.1.split_once('.'));
+    let gaps: Vec<&str> = gaps.map(|(gap, _)| gap).collect();
+    let expected = [
+        "demo: not recorded: a thread had ended since 2026-09-21T14:13:49",
+        "demo: not recorded: the recorder that was attached to it leaves out records since 2026-09-21T14:13:40",
+        "demo: not recorded: no recorder in the logs was attached to it since 2026-09-21T14:14:00",
+    ];
+    assert_eq!(gaps, expected, "{out}");
 }
 
 /// What a recorder read that leaves out processing, another one beside it would have seen change.

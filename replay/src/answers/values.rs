@@ -198,10 +198,19 @@ pub struct History<'a> {
 struct Left {
     /// When it was last known to be recorded there.
     time: Moment,
-    /// Whether another run goes on that leaves out records.
-    goes_on: bool,
     /// The run; held, so that no other has its number.
     run: Rc<Run>,
+    /// Whether it was attached, and recorded processing.
+    recorded: bool,
+    /// The runs that go on, and leave out records that this one recorded; empty if none goes on.
+    beside: Vec<usize>,
+}
+
+impl Left {
+    /// Whether another run goes on that leaves out records.
+    fn goes_on(&self) -> bool {
+        !self.beside.is_empty()
+    }
 }
 
 /// What is shown each chain from which values are taken.
@@ -363,24 +372,30 @@ impl<'a> History<'a> {
                 let process = self.process(&run, ioc);
                 self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process), run: number });
                 let records = !run.context().ioc(ioc).is_some_and(Ioc::leaves_out_processing);
-                let is_recorded = self.attached.contains_key(&process);
                 if records && self.attached.len() < MAX_FIELDS {
                     let runs = self.attached.entry(Rc::clone(&process)).or_default();
                     if !runs.iter().any(|(other, _)| Rc::ptr_eq(other, &run)) {
                         runs.push((Rc::clone(&run), ioc));
                     }
                 }
-                // an older process: the recorder of an earlier run may have had it, until before this one began
-                let counts = |left: &Left| if left.goes_on { cause.is_empty() } else { !is_recorded };
-                let left = self.left.remove(&process).filter(counts);
-                let cause = match &left {
-                    Some(Left { goes_on: true, .. }) => LEFT_OUT.to_owned(),
+                // an older process: the recorder of an earlier run may have had it, until before this one began. What a run
+                // leaves out it also leaves out when its probes are placed anew.
+                let ends = |left: &Left| !left.goes_on() || records && !left.beside.contains(&number);
+                let is_over = self.left.get(&process).is_some_and(ends);
+                let left = if is_over { self.left.remove(&process) } else { None };
+                let since = match &left {
+                    Some(left) if left.recorded || cause.is_empty() => left.time,
+                    // nor did the run that has ended record it until then
+                    Some(left) => left.time.min(since),
+                    None => since,
+                };
+                let cause = match left {
+                    Some(left) if left.goes_on() => LEFT_OUT.to_owned(),
                     Some(_) if run.lacks_beginning() => why(true).to_owned(),
                     Some(_) => NOT_ATTACHED.to_owned(),
                     None => cause,
                 };
                 if !cause.is_empty() {
-                    let since = left.map_or(since, |left| left.time);
                     let unseen = unseen(Kind::Unrecorded, since, Some(process));
                     self.unseen(Unseen { cause, ..unseen }, &run);
                 }
@@ -405,7 +420,9 @@ impl<'a> History<'a> {
                 if let Some(recorded) = self.recorded.get_mut(&number) {
                     recorded.retain(|other| *other != process);
                 }
-                self.left.remove(&process);
+                if let Some(left) = self.left.remove(&process) {
+                    self.were_left_out(&process, &left, time);
+                }
                 self.attached.remove(&process);
                 let unseen = unseen(Kind::Ended, time, Some(process));
                 self.unseen(Unseen { open: true, cause: how, ..unseen }, &run);
@@ -418,27 +435,35 @@ impl<'a> History<'a> {
     fn is_left(&mut self, process: Rc<IocProcess>, run: &Rc<Run>, time: Moment) {
         let own = self.detaches(&process, address(run));
         let others = self.attached.get(&process).map(Vec::as_slice).unwrap_or_default();
-        let goes_on = !others.is_empty();
-        if goes_on && !own.is_some_and(|own| leave_out(others, &own, self.filter)) {
+        let beside: Vec<usize> = others.iter().map(|(other, _)| address(other)).collect();
+        let recorded = own.is_some();
+        if !beside.is_empty() && !own.is_some_and(|own| leave_out(others, &own, self.filter)) {
             return;
         }
-        let left = Left { time, goes_on, run: Rc::clone(run) };
-        let before = self.left.insert(Rc::clone(&process), left);
-        let Some(before) = before.filter(|before| before.goes_on) else { return };
-        let since = before.time.min(time);
+        let left = Left { time, run: Rc::clone(run), recorded, beside };
+        if let Some(before) = self.left.insert(Rc::clone(&process), left) {
+            self.were_left_out(&process, &before, time);
+        }
+    }
+
+    /// The runs that went on when another one had ended have left out records until then.
+    fn were_left_out(&mut self, process: &Rc<IocProcess>, left: &Left, until: Moment) {
+        if !left.goes_on() || left.time.even >= until.even {
+            return;
+        }
         let unseen = Unseen {
-            time: time.wall,
-            since: since.wall,
-            even: (since.even, time.even),
+            time: until.wall,
+            since: left.time.wall.min(until.wall),
+            even: (left.time.even, until.even),
             open: false,
-            process: Some(process),
-            run: address(&before.run),
+            process: Some(Rc::clone(process)),
+            run: address(&left.run),
             record: None,
             kind: Kind::Unrecorded,
             count: 0,
             cause: LEFT_OUT.to_owned(),
         };
-        self.unseen(unseen, &before.run);
+        self.unseen(unseen, &left.run);
     }
 
     /// A run is attached to a process no more; with its number there, if it was.
@@ -464,7 +489,7 @@ impl<'a> History<'a> {
         let before: Vec<_> = self
             .left
             .iter()
-            .filter(|(before, left)| !left.goes_on && follows(before, left.time))
+            .filter(|(before, left)| !left.goes_on() && follows(before, left.time))
             .map(|(before, left)| (Rc::clone(before), left.time))
             .collect();
         for (before, since) in before {
@@ -556,15 +581,27 @@ pub struct Values<'a> {
 /// What is needed to show what went unseen.
 #[derive(Default)]
 struct Gaps {
-    /// Processes, and whether they have a record that matches.
-    concerned: HashMap<Rc<IocProcess>, bool>,
-    /// Where to look that up.
-    runs: Vec<(Rc<IocProcess>, Rc<Run>, IocId)>,
+    /// Processes as runs record them, and whether a record that matches is among what the run records.
+    concerned: HashMap<(Rc<IocProcess>, usize), bool>,
+    /// Where to look that up: the runs that record each process, with its number there. One may leave out what another has.
+    runs: HashMap<Rc<IocProcess>, Vec<(Rc<Run>, IocId)>>,
     /// The records of each process with which chains began that showed a value, in runs whose chains are sampled.
     roots: HashMap<Rc<IocProcess>, HashSet<Rc<str>>>,
 }
 
 impl Gaps {
+    /// Notes that a run records a process.
+    fn note_run(&mut self, process: Rc<IocProcess>, run: Rc<Run>, ioc: IocId) {
+        if self.runs.len() >= MAX_FIELDS && !self.runs.contains_key(&process) {
+            return;
+        }
+        let runs = self.runs.entry(process).or_default();
+        match runs.iter_mut().find(|(other, _)| Rc::ptr_eq(other, &run)) {
+            Some(known) => *known = (run, ioc),
+            None => runs.push((run, ioc)),
+        }
+    }
+
     /// Notes with which record the chain began that showed a value, if others like it may have been left out.
     fn note_root(&mut self, line: &ValueLine) {
         let Some(root) = line.root.as_ref() else { return };
@@ -623,25 +660,20 @@ impl<'a> Values<'a> {
             && self.filter.until.is_none_or(|until| unseen.since < until);
         let Gaps { concerned, runs, roots } = gaps;
         let filter = self.filter;
-        let mut has = |process: &Rc<IocProcess>| {
-            if let Some(known) = concerned.get(process) {
+        let mut has = |process: &Rc<IocProcess>, (run, ioc): &(Rc<Run>, IocId)| {
+            let key = (Rc::clone(process), address(run));
+            if let Some(known) = concerned.get(&key) {
                 return *known;
             }
             if !filter.place(&process.host, &process.ioc) {
                 return false;
             }
-            let of = runs.iter().rev().find(|(other, ..)| other == process);
-            let has = of.is_some_and(|(_, run, ioc)| {
-                let context = run.context();
-                let mut records = context.records().filter(|record| record.ioc == *ioc);
-                records.any(|record| has_record(filter, record.name))
-            });
+            let context = run.context();
+            let mut records = context.records().filter(|record| record.ioc == *ioc);
+            let has = records.any(|record| has_record(filter, record.name));
             // until its records are known, it may yet have one
-            if has
-                || concerned.len() < MAX_FIELDS
-                    && of.is_some_and(|(_, run, _)| run.context().records().next().is_some())
-            {
-                concerned.insert(Rc::clone(process), has);
+            if has || concerned.len() < MAX_FIELDS && context.records().next().is_some() {
+                concerned.insert(key, has);
             }
             has
         };
@@ -654,29 +686,30 @@ impl<'a> Values<'a> {
                 let concerns = has_record(filter, record) || process.as_ref().is_some_and(is_root);
                 concerns && process.as_ref().is_none_or(is_there)
             }
-            (Some(process), None) => has(process),
-            (None, None) => {
-                let of_run: Vec<_> = runs
-                    .iter()
-                    .filter(|(_, run, _)| address(run) == unseen.run)
-                    .map(|(process, ..)| Rc::clone(process))
-                    .collect();
-                of_run.iter().any(&mut has)
-            }
+            // whichever run tells of it, others may have recorded more
+            (Some(process), None) => runs.get(process).is_some_and(|of| of.iter().any(|of| has(process, of))),
+            (None, None) => runs.iter().any(|(process, of)| {
+                of.iter().filter(|(run, _)| address(run) == unseen.run).any(|of| has(process, of))
+            }),
         }
     }
 }
 
 /// Whether runs leave out a record of a process which matches the filter, and which another one records.
 fn leave_out(others: &[(Rc<Run>, IocId)], own: &(Rc<Run>, IocId), filter: &Filter) -> bool {
-    let mut theirs: HashSet<Box<str>> = HashSet::new();
-    for (run, ioc) in others {
-        let context = run.context();
-        theirs.extend(context.records().filter(|record| record.ioc == *ioc).map(|record| record.name.into()));
-    }
     let context = own.0.context();
-    let mut records = context.records().filter(|record| record.ioc == own.1);
-    records.any(|record| has_record(filter, record.name) && !theirs.contains(record.name))
+    let records = context.records().filter(|record| record.ioc == own.1 && has_record(filter, record.name));
+    let mut names: HashSet<Box<str>> = records.map(|record| record.name.into()).collect();
+    for (run, ioc) in others {
+        if names.is_empty() {
+            break;
+        }
+        let context = run.context();
+        for record in context.records().filter(|record| record.ioc == *ioc) {
+            names.remove(record.name);
+        }
+    }
+    !names.is_empty()
 }
 
 /// Whether the record is of a type of EPICS Base.
@@ -709,8 +742,8 @@ impl Iterator for Values<'_> {
                     }
                 }
                 Entry::Process { process, run, ioc, .. } => {
-                    if let Some(gaps) = self.gaps.as_mut().filter(|gaps| gaps.runs.len() < MAX_FIELDS) {
-                        gaps.runs.push((process, run, ioc));
+                    if let Some(gaps) = &mut self.gaps {
+                        gaps.note_run(process, run, ioc);
                     }
                 }
                 Entry::Begun { completed: false, time, wall, process, record, .. } => {
