@@ -202,6 +202,19 @@ fn a_put_that_packets_alone_show_has_written_when_it_came() {
     assert_eq!(at(log.path(), "T:SP", 2 * SECOND).0, Value::Double(5.0));
 }
 
+/// The hit of `dbPut` is missing, that of `dbProcessNotify` is there. The CA server answers that all is well only if it was written.
+#[test]
+fn a_put_that_the_server_answered_has_written() {
+    let answer = CaAnswer { circuit: 1, ioid: 9, notify: true, status: 1, text: String::new() };
+    let log = log_of(vec![
+        (SECOND, ca_put(1, 1, true, 9, 5.0)),
+        (SECOND + MS, put(PutKind::Notify, CLIENT, -900, 3, (1, 1), 0.0, 0.0)),
+        (SECOND + 3 * MS, Fact::CaAnswer(answer)),
+        (9 * SECOND, Fact::Mark("end".into())),
+    ]);
+    assert_eq!(at(log.path(), "T:SP", 8 * SECOND).0, Value::Double(5.0));
+}
+
 /// Bob's put was requested later than Alice's, and carried out earlier. What other records did meanwhile stands where it
 /// belongs in time.
 #[test]

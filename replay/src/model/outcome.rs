@@ -25,7 +25,7 @@ use super::{attribute, enum_strings, value};
 use epics::limits::MAX_STRING_SIZE;
 use epics::{eca, Dbr};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Array, Dbf, Field, PutKind, RecordId, Value};
+use iocrec_log::event::{Array, Dbf, Field, PutKind, PvaKind, RecordId, Value};
 use std::borrow::Cow;
 
 /// Lengths in bytes at which the recorder's probes may have cut a long string: 400, or 152 where there is no ring buffer
@@ -120,12 +120,13 @@ fn pva_status(put: &PutSpan) -> Option<&'static str> {
     })
 }
 
-/// Whether a put that was answered came to `dbProcessNotify`, and from there neither to `dbPut` nor to `dbProcess`: DISP has
-/// kept it out.
+/// Whether a put over PVAccess that was answered came to `dbProcessNotify`, and from there neither to `dbPut` nor to
+/// `dbProcess`: DISP has kept it out. An answer of Channel Access tells that itself, and a request to process writes nothing.
 pub(super) fn is_kept_out(chain: &Chain, number: usize, put: &PutSpan) -> bool {
-    let is_answered = put.packet.as_ref().is_some_and(|packet| packet.answer.is_some());
+    let Some(packet) = &put.packet else { return false };
+    let changes = packet.pva.as_ref().is_some_and(|pva| matches!(pva.kind, PvaKind::Put | PvaKind::PutGet));
     let is_waiting = put.kind == Some(PutKind::Notify) && !put.wrote;
-    is_answered && is_waiting && !is_processed(chain, number, put)
+    changes && packet.answer.is_some() && is_waiting && !is_processed(chain, number, put)
 }
 
 /// Whether it writes no value but acknowledges an alarm (DBR_PUT_ACKT, DBR_PUT_ACKS).
