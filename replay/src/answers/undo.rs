@@ -310,8 +310,9 @@ fn take(
     let name = Name { common: texts.common(host, ioc, field), record: record.as_str().into() };
     let (held, put) = (all.len(), keeper.keep(put));
     match all.get_mut(&name) {
-        Some(series) if !selected => series.after = Some(Box::new(put)),
+        // also where that recorder does not know whose it is
         Some(series) if series.after.is_none() && is_told_again(series.last(), &put) => {}
+        Some(series) if !selected => series.after = Some(Box::new(put)),
         Some(series) if series.after.is_none() => {
             let has_changed = has_changed(series.last(), &put);
             series.has_changed |= has_changed;
@@ -335,7 +336,7 @@ fn is_told_again(last: &KeptPut, next: &KeptPut) -> bool {
         && is_alike(&last.old_value(), &next.old_value())
         && is_alike(&last.new_value(), &next.new_value())
         && same(&last.old_value(), &last.new_value()) == Some(false)
-        && last.who.user == next.who.user
+        && (last.who.user == next.who.user || last.who.user.is_none() || next.who.user.is_none())
 }
 
 /// Whether a field changed between two puts that follow each other: its record may have done it, or a put that was not seen.
