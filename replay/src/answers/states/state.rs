@@ -44,6 +44,11 @@ pub const MAX_FIELDS: usize = 500_000;
 /// Recorders that record a process at a time; likewise.
 const MAX_BESIDE: usize = 16;
 
+/// Bytes of the names of records that recorders record, and records looked at for them; likewise. Beyond that, what one may not
+/// have seen is in doubt.
+const MAX_HELD: usize = 128 << 20;
+const MAX_LOOKED: usize = 500_000_000;
+
 /// Why a value may have changed since it was seen: its record began to process, and what came of that is not known.
 const UNFINISHED: &str = "its record has processed, and was not seen to complete";
 /// The same of one that was seen to complete, but only later.
@@ -160,7 +165,12 @@ struct SeenBeside {
 /// The records that recorders record: with `--only` and `--exclude` not all that a process has. Looked up once for each
 /// that has come to its log, not for each value.
 #[derive(Default)]
-struct Recorded(HashMap<(usize, IocId), RecordedBy>);
+struct Recorded {
+    of: HashMap<(usize, IocId), RecordedBy>,
+    /// See [`MAX_HELD`].
+    held: usize,
+    looked: usize,
+}
 
 /// The records that one recorder records.
 struct RecordedBy {
@@ -177,17 +187,23 @@ impl Recorded {
     fn has(&mut self, by: &Recorder, record: &str) -> bool {
         let context = by.run.context();
         let count = context.record_count();
-        let known = self.0.entry((address(&by.run), by.ioc)).or_insert_with(|| RecordedBy {
+        let Recorded { of, held, looked } = self;
+        let known = of.entry((address(&by.run), by.ioc)).or_insert_with(|| RecordedBy {
             _run: Rc::clone(&by.run),
             count: 0,
             last: None,
             names: HashSet::new(),
         });
-        if known.count != count {
+        if known.names.contains(record) {
+            return true;
+        }
+        if known.count != count && *looked < MAX_LOOKED {
+            *looked = looked.saturating_add(count);
             let last = known.last;
             for new in context.records().filter(|record| last.is_none_or(|last| record.id > last)) {
                 known.last = Some(new.id);
-                if new.ioc == by.ioc {
+                if new.ioc == by.ioc && *held < MAX_HELD {
+                    *held += new.name.len() + size_of::<Box<str>>();
                     known.names.insert(new.name.into());
                 }
             }
@@ -834,5 +850,33 @@ fn share(shared: &mut HashSet<Rc<str>>, words: String) -> Rc<str> {
 fn worse(known: &mut Option<Doubt>, doubt: Doubt) {
     if known.as_ref().is_none_or(|known| known.until <= doubt.until) {
         *known = Some(doubt);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Fact, Record};
+
+    /// Names are looked up when new ones have come. A hostile log names any number of records, which end again.
+    #[test]
+    fn names_of_records_are_held_up_to_a_bound() {
+        let run = Rc::new(Run::new(None));
+        let by = Recorder { run: Rc::clone(&run), ioc: 1, attached: None, is_attached: false };
+        let names = |id, name: &str| {
+            let record = Record { id, ioc: 1, address: 1, name: name.into(), rtype: "ai".into() };
+            run.apply(0, &Fact::from(record));
+        };
+        let mut recorded = Recorded::default();
+        names(1, "A");
+        assert!(recorded.has(&by, "A") && !recorded.has(&by, "B"));
+        names(2, "B");
+        assert!(recorded.has(&by, "B"));
+        recorded.held = MAX_HELD;
+        names(3, "C");
+        assert!(!recorded.has(&by, "C") && recorded.has(&by, "A"));
+        assert_eq!(recorded.held, MAX_HELD);
+        let mut recorded = Recorded { looked: MAX_LOOKED, ..Recorded::default() };
+        assert!(!recorded.has(&by, "A"));
     }
 }
