@@ -179,6 +179,24 @@ fn a_signal_ends_waiting_for_a_collector() {
     assert!(code == 1 && last.ends_with(rest), "{said}");
 }
 
+/// What is sent alone is written nowhere, so it goes on where nobody reads standard output.
+#[test]
+fn sending_needs_no_reader() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    let collector = StandIn::start();
+    let mut command = iocreplay(["traces", "log", "--follow", "--otlp", &collector.url]);
+    let command = command.current_dir(here.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let mut follower = Follower(Some(child));
+    wait_until("sending", || !lines(&collector.taken("traces")).is_empty());
+    // it looks twice a second
+    std::thread::sleep(Duration::from_secs(2));
+    let ended = follower.0.as_mut().unwrap().try_wait().unwrap();
+    assert!(ended.is_none(), "{ended:?}");
+}
+
 #[test]
 fn what_is_there_is_sent_at_once_and_options_choose() {
     let here = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use super::sending::{tell, Sending};
 use crate::collector::{Address, Sender};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{follow, Timed};
+use crate::follow::{follow, follow_to_send, Timed};
 use crate::model::chain::{Chain, SpanKind};
 use crate::model::open_chains::LIMIT;
 use crate::nothing_found::Kind;
@@ -126,8 +126,12 @@ impl Traces {
             };
             logs.chains(filter).filter(|chain| !chain.open || overdue(chain)).try_for_each(each)
         };
-        follow(&reading.logs, filter, || ByPlace::from(self).open_again(&reading), rows, write)
-            .map(|()| Outcome::Complete)
+        let open = || ByPlace::from(self).open_again(&reading);
+        match self.otlp {
+            Some(_) => follow_to_send(&reading.logs, filter, open, rows, write)?,
+            None => follow(&reading.logs, filter, open, rows, write)?,
+        }
+        Ok(Outcome::Complete)
     }
 }
 

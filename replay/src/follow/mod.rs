@@ -288,6 +288,31 @@ pub fn read_on() -> io::Result<()> {
 pub fn follow<T: Timed, E: From<io::Error>>(
     paths: &[PathBuf],
     filter: Filter,
+    open: impl FnMut() -> Result<Logs, E>,
+    rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
+    write: impl FnMut(Option<&T>) -> Result<(), E>,
+) -> Result<(), E> {
+    follow_while(paths, filter, read_on, open, rows, write)
+}
+
+/// The same of what is sent instead of written to standard output, so that nobody need read that.
+///
+/// # Errors
+/// Those of the callbacks.
+pub fn follow_to_send<T: Timed, E: From<io::Error>>(
+    paths: &[PathBuf],
+    filter: Filter,
+    open: impl FnMut() -> Result<Logs, E>,
+    rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
+    send: impl FnMut(Option<&T>) -> Result<(), E>,
+) -> Result<(), E> {
+    follow_while(paths, filter, || Ok(()), open, rows, send)
+}
+
+fn follow_while<T: Timed, E: From<io::Error>>(
+    paths: &[PathBuf],
+    filter: Filter,
+    goes_on: impl Fn() -> io::Result<()>,
     mut open: impl FnMut() -> Result<Logs, E>,
     mut rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
     mut write: impl FnMut(Option<&T>) -> Result<(), E>,
@@ -302,7 +327,7 @@ pub fn follow<T: Timed, E: From<io::Error>>(
         Step::Within(_) => Ok(()),
         Step::Through(_) => write(None),
     };
-    let pace = || read_on().map(|()| Pace::Go).map_err(E::from);
+    let pace = || goes_on().map(|()| Pace::Go).map_err(E::from);
     follow_until(paths, filter, Memory::default(), pace, || open().map(Some), rows, write)
 }
 
