@@ -735,6 +735,17 @@ fn an_ioc_that_ran_while_the_clock_was_set() {
     }
 }
 
+/// Its end was seen seconds later, so how long it ran is not known either.
+#[test]
+fn an_ioc_whose_end_was_seen_late() {
+    let mut story = Story::new();
+    let how = "exit status 9 (up to 3.0 s before this was seen)".to_owned();
+    story.tell(6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how }));
+    let (_, last, _) = run(story.written().path(), &["last", "demo", "log", "--utc"]);
+    assert!(last.contains("it had run for at most 5.000 s; "), "{last}");
+    assert!(last.contains("(up to 3.0 s before this was seen)"), "{last}");
+}
+
 /// In the packet tier nobody knows what records do, and the log is older than the IOC.
 #[test]
 fn the_last_minute_by_packets_alone() {

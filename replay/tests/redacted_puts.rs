@@ -201,6 +201,15 @@ fn a_copy_tells_how_an_ioc_ended_but_not_by_whom() {
             "the IOC ended: killed by SIGSEGV, text-",
         ),
         ("killed by bob", "the IOC ended: text-"),
+        (
+            "exit status 1 (up to 6.0 s before this was seen)",
+            "the IOC ended: exit status 1 (up to 6.0 s before this was seen)",
+        ),
+        (
+            "killed by SIGKILL (sent 6.0 s before this was seen), sent by pid 12 (bash, user bob)",
+            "the IOC ended: killed by SIGKILL (sent 6.0 s before this was seen), text-",
+        ),
+        ("exit status 1 (up to bob s before this was seen)", "the IOC ended: exit status 1, text-"),
     ] {
         let place = tempfile::tempdir().unwrap();
         let (log, copy) = (place.path().join("log"), place.path().join("copy"));

@@ -107,7 +107,7 @@ impl Triggers {
             Fact::IocEnd(end) => {
                 self.records.retain(|_, seen| seen.ioc != end.ioc);
                 // whoever ended it in good order has no question
-                let died = end.how != "exit status 0";
+                let died = !end.how.starts_with("exit status 0");
                 let ioc = context.ioc(end.ioc).filter(|_| died)?;
                 return self.death(&ioc.name, format!("IOC {} ended: {}", ioc.name, end.how), event.time);
             }
@@ -340,6 +340,7 @@ mod tests {
         let text = "IOC linac ended: killed by SIGSEGV".to_owned();
         assert_eq!(world.die("killed by SIGSEGV"), Some(Cause { text, pin: Pin::Death }));
         assert_eq!(world.die("exit status 0"), None, "ended by somebody");
+        assert_eq!(world.die("exit status 0 (up to 6.0 s before this was seen)"), None, "as well");
     }
 
     /// However many alarms come and are left out, a death is kept.

@@ -101,7 +101,8 @@ fn told(context: &Context, time: u64, fact: &Fact, unseen: bool) -> Option<Told>
     match fact {
         Fact::IocEnd(end) => {
             let how = if end.how.is_empty() { "it is not known how" } else { &end.how };
-            let grade = if end.how == "exit status 0" { Grade::Notice } else { Grade::Critical };
+            let is_well = end.how.starts_with("exit status 0");
+            let grade = if is_well { Grade::Notice } else { Grade::Critical };
             let text = match unseen {
                 true => format!("the IOC had ended by then, {how}"),
                 false => format!("the IOC ended: {how}"),

@@ -175,7 +175,9 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         part.line(&format!("ended unseen by {}: another process of its name began", zone.format(by, 3)))?;
     }
     let span = duration(u64::try_from(last.end.saturating_sub(last.from)).unwrap_or(0));
-    let uptime = process.ran_until(last.end).map(|ran| format!("it had run for {}; ", duration(ran)));
+    let is_late = matches!(&last.ending, Ending::Ended(how) if how.contains(" s before this was seen)"));
+    let most = if is_late { "at most " } else { "" };
+    let uptime = process.ran_until(last.end).map(|ran| format!("it had run for {most}{}; ", duration(ran)));
     let recorded = match last.end.saturating_sub(last.from) {
         ..=0 => "nothing of it is recorded".to_owned(),
         1..MINUTE => format!("only its last {span} are recorded"),

@@ -226,7 +226,7 @@ impl Redaction {
         let known = ["exit status ", "killed by SIG"].iter().find_map(|words| how.strip_prefix(words));
         let Some(rest) = known else { return self.text(how) };
         let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '+';
-        let rest = rest.trim_start_matches(is_name);
+        let rest = after_time(rest.trim_start_matches(is_name));
         let (beginning, mut more) = (how[..how.len() - rest.len()].to_owned(), rest.to_owned());
         let end = if more.ends_with(DUMPED) { DUMPED } else { "" };
         more.truncate(more.len() - end.len());
@@ -320,6 +320,16 @@ impl Redaction {
             }
         }
     }
+}
+
+/// What follows the words by which an end was seen late: ` (up to 6.0 s before this was seen)`.
+fn after_time(rest: &str) -> &str {
+    let after = || {
+        let (time, after) = rest.strip_prefix(" (")?.split_once(" s before this was seen)")?;
+        let seconds = time.strip_prefix("up to ").or_else(|| time.strip_prefix("sent "))?;
+        seconds.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.').then_some(after)
+    };
+    after().unwrap_or(rest)
 }
 
 /// `python3`, `python3.11`.

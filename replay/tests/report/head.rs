@@ -251,6 +251,16 @@ fn the_verdict_is_about_the_worst() {
         ),
         ("exit status 1", "exit status 0", "demo exited with status 1 at 14:14:30."),
         ("exit status 0", "", "second ended (how is not known) at 14:14:50."),
+        (
+            "exit status 0 (up to 6.0 s before this was seen)",
+            "",
+            "second ended (how is not known) at 14:14:50.",
+        ),
+        (
+            "exit status 1 (up to 6.0 s before this was seen)",
+            "",
+            "demo exited with status 1 (up to 6.0 s before this was seen) at 14:14:30.",
+        ),
         ("", "", "demo ended (how is not known) at 14:14:30."),
         ("killed by SIGTERM", "killed by SIGKILL", "demo was killed by SIGTERM at 14:14:30."),
     ] {

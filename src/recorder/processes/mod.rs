@@ -77,6 +77,8 @@ pub struct Processes {
     looks_for_others: bool,
     /// Time of the last look for new processes, monotonic.
     looked: u64,
+    /// Time of the last survey, monotonic.
+    surveyed: u64,
     /// Lists of /proc still to be made, one each second, since processes have started.
     lists: u8,
     /// Time of the next list in any case.
@@ -100,6 +102,7 @@ impl Processes {
             answers: Answers::default(),
             looks_for_others: options.pids.is_empty(),
             looked: 0,
+            surveyed: now,
             lists: 1,
             list_by: 0,
             checked: 0,
@@ -202,7 +205,7 @@ impl Processes {
                 if let Some(ioc) = cx.iocs.get_mut(pid).filter(|ioc| ioc.start == start) {
                     crash::named(&mut cx.env, ioc, number, place.as_ref(), &frames);
                     if ioc.taken_to_its_end {
-                        end::let_go(cx, &self.inspector, &mut self.answers, &[pid]);
+                        end::let_go(cx, &self.inspector, &mut self.answers, self.surveyed, &[pid]);
                     }
                 }
             }
@@ -430,7 +433,7 @@ impl Source for Processes {
             cx.iocs.endings().forget(&ioc.ending);
         }
         ended.extend(cx.iocs.iter().filter(|ioc| ioc.end_noticed).map(|ioc| ioc.pid));
-        end::let_go(cx, &self.inspector, &mut self.answers, &ended);
+        end::let_go(cx, &self.inspector, &mut self.answers, self.surveyed, &ended);
     }
 
     fn survey(&mut self, cx: &mut Context<'_>) {
@@ -438,7 +441,8 @@ impl Source for Processes {
         let pids = self.list(&mut cx.env);
         let changed = self.inspector.glance();
         let check = self.due_for_check(now, cx.iocs, &changed);
-        end::let_go(cx, &self.inspector, &mut self.answers, &check);
+        end::let_go(cx, &self.inspector, &mut self.answers, self.surveyed, &check);
+        self.surveyed = now;
         if let Some(pids) = pids {
             self.answers.retain(&pids);
             self.ports.retain(&pids, cx.iocs);

@@ -181,6 +181,21 @@ fn an_ioc_is_announced_followed_and_missed() {
     assert!(bed.bench.messages.iter().any(|line| line.starts_with("test (pid ")), "{:?}", bed.bench.messages);
 }
 
+/// Something may stop the recorder, and IOCs end meanwhile.
+#[test]
+fn an_end_during_a_stop_of_the_recorder_is_seen_late() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    bed.bench.clock.monotonic.set(11 * SECOND);
+    assert!(ends(&bed.survey()).is_empty());
+    bed.bench.procfs.remove(PID);
+    bed.bench.clock.monotonic.set(17 * SECOND);
+    let facts = bed.survey();
+    let [end] = ends(&facts)[..] else { panic!("{facts:?}") };
+    assert!(end.how.ends_with(" (up to 6.0 s before this was seen)"), "{}", end.how);
+}
+
 /// The recorder may open no more files: that tells nothing of an IOC.
 #[test]
 fn an_ioc_that_cannot_be_read_has_not_ended() {

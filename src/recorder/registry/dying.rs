@@ -22,7 +22,7 @@ const CHOSEN: u64 = 1_000_000_000;
 const CHOSEN_AT_ONCE: u64 = 1_000_000;
 /// Longest wait for the wait status and for the names of a crash, nanoseconds.
 pub const PATIENCE: u64 = 1_000_000_000;
-/// An end that is seen so long after its SIGKILL is seen late, nanoseconds: the recorder looks at once, and each second.
+/// An end that may be so long past when it is seen is seen late, nanoseconds: the recorder looks at once, and each second.
 const LATE: u64 = 2_000_000_000;
 /// Bytes of stack below the stack pointer that a function may touch before it moves it, and pages between a stack and
 /// what is below it.
@@ -90,6 +90,8 @@ pub struct Dying {
     pub crashes: u32,
     /// When its end was noticed, monotonic.
     pub noticed: Option<u64>,
+    /// Time from when it was last known to live until then, nanoseconds.
+    pub late: u64,
 }
 
 impl Dying {
@@ -151,26 +153,33 @@ impl Dying {
     pub fn how(&self, status: Option<i32>) -> String {
         let (signal, core) = match status {
             Some(status) if libc::WIFSIGNALED(status) => (libc::WTERMSIG(status), libc::WCOREDUMP(status)),
-            Some(status) => return format!("exit status {}", libc::WEXITSTATUS(status)),
+            Some(status) => return format!("exit status {}{}", libc::WEXITSTATUS(status), self.seen_late(0)),
             None => match self.certain() {
                 Some(signal) => (signal.into(), false),
-                None => return "its process is gone; this kernel does not tell how it ended".into(),
+                None => {
+                    let how = "its process is gone; this kernel does not tell how it ended".to_string();
+                    return how + &self.seen_late(0);
+                }
             },
         };
         let core = if core { ", with a core dump" } else { "" };
         let cause = u16::try_from(signal).map(|signal| self.cause(signal)).unwrap_or_default();
-        format!("killed by {}{cause}{core}{}", signal_name(signal), self.seen_late(signal))
+        format!("killed by {}{}{cause}{core}", signal_name(signal), self.seen_late(signal))
     }
 
-    /// By how much its end was seen later than the SIGKILL that it died of, where that is much: whoever kills it does not wait for
-    /// the recorder, which may have been stopped.
+    /// By how much its end was seen late, where that is much: no process waits for the recorder, which may have been stopped. Of the
+    /// SIGKILL that it died of the time is known, of another end only when it still lived: handlers may take their time.
     fn seen_late(&self, signal: i32) -> String {
         let kills = |sent: &&Signal| signal == libc::SIGKILL && i32::from(sent.number) == signal;
         let sent = self.noticed.zip(self.signals.iter().find(kills));
-        match sent.map_or(0, |(noticed, sent)| noticed.saturating_sub(sent.time)) {
-            ..LATE => String::new(),
-            late => format!(", which came {:.1} s before its end was seen", late as f64 / 1e9),
+        let (late, what) = match sent {
+            Some((noticed, sent)) => (noticed.saturating_sub(sent.time), "sent"),
+            None => (self.late, "up to"),
+        };
+        if late < LATE {
+            return String::new();
         }
+        format!(" ({what} {:.1} s before this was seen)", late as f64 / 1e9)
     }
 
     /// The signal that it must have died of, whatever its wait status is.
@@ -350,12 +359,17 @@ mod tests {
         dying.signal(signal(SECOND, 9, 12, "op"), 0);
         assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by pid 12 (bash, user op)");
         dying.noticed = Some(7 * SECOND);
-        let how =
-            "killed by SIGKILL, sent by pid 12 (bash, user op), which came 6.0 s before its end was seen";
+        let how = "killed by SIGKILL (sent 6.0 s before this was seen), sent by pid 12 (bash, user op)";
         assert_eq!(dying.how(Some(9)), how);
         dying.signal(signal(SECOND, 15, 12, "op"), 0);
         let how = dying.how(Some(15));
         assert!(!how.contains("seen"), "a handler may take its time: {how}");
+        dying.late = 5 * SECOND;
+        let how = "killed by SIGTERM (up to 5.0 s before this was seen), sent by pid 12 (bash, user op)";
+        assert_eq!(dying.how(Some(15)), how);
+        assert_eq!(dying.how(Some(9 << 8)), "exit status 9 (up to 5.0 s before this was seen)");
+        let unknown = Dying { late: 5 * SECOND, ..Dying::default() };
+        assert!(unknown.how(None).ends_with("how it ended (up to 5.0 s before this was seen)"));
     }
 
     #[test]

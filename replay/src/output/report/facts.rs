@@ -31,7 +31,8 @@ impl IocEnd {
     /// How bad it is.
     pub fn rank(&self) -> u8 {
         match self.how.as_str() {
-            "exit status 0" => 0,
+            // it may go on: (up to 6.0 s before this was seen)
+            how if how.starts_with("exit status 0") => 0,
             "" => 1,
             how if how.starts_with("killed") => 3,
             how if how.starts_with("exit status") => 2,
