@@ -107,9 +107,20 @@ impl Command for Record {
             terminal::wait_for_nobody();
         }
         // a supervisor that tries again and again would fill the log with runs of nothing, and what was recorded would go
-        if let (Some(&pid), false) = (capture.pid.last(), capture.pid.iter().any(|&pid| process::exists(pid)))
-        {
-            return Err(StartError::NotTraced { pid, reason: NotTraced::NoProcess }.into());
+        let mut refused = None;
+        for &pid in &capture.pid {
+            let reason = match process::start(pid) {
+                Some(_) => chosen.why_not(pid).map(NotTraced::NotChosen),
+                // it may be one that /proc does not show
+                None => (!process::exists(pid)).then_some(NotTraced::NoProcess),
+            };
+            refused = reason.map(|reason| StartError::NotTraced { pid, reason });
+            if refused.is_none() {
+                break;
+            }
+        }
+        if let Some(refused) = refused {
+            return Err(refused.into());
         }
         // without the capability to pass over modes it must be let into what it makes itself
         let mask = umask(Mode::empty());

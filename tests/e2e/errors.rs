@@ -200,6 +200,9 @@ fn a_pid_that_is_no_ioc_is_named() {
     expect(&agent(&["record", "--dir", &rig.log(), "--pid", none, "--duration", "1s"]), FAILURE, &[none]);
     assert!(!fs::exists(rig.log()).expect("it can be asked"), "a log of nothing");
     let own = std::process::id().to_string();
+    let of_a_pod = ["record", "--dir", &rig.log(), "--pid", &own, "--pod", "no-such", "--duration", "1s"];
+    expect(&agent(&of_a_pod), FAILURE, &[&own, "that --pod names"]);
+    assert!(!fs::exists(rig.log()).expect("it can be asked"), "a log of nothing");
     expect(&agent(&["record", "--dir", &rig.log(), "--pid", &own, "--duration", "1s"]), FAILURE, &[&own]);
     // one that has ended, and whose parent has not waited for it; and a thread of the kernel: neither has a command line
     let mut ended = Command::new("true").spawn().expect("it starts");
