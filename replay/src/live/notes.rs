@@ -119,7 +119,8 @@ fn told(context: &Context, time: u64, fact: &Fact, unseen: bool) -> Option<Told>
         }
         Fact::SignalSent(sent) => {
             let kernel = context.host().map_or("", |host| host.kernel.as_str());
-            Told::new(sent.ioc, Kind::Death, "signal", Grade::Warning, signal(sent, kernel))
+            let own = context.ioc(sent.ioc).is_some_and(|ioc| ioc.pid == sent.pid);
+            Told::new(sent.ioc, Kind::Death, "signal", Grade::Warning, signal(sent, kernel, own))
         }
         Fact::Stuck(stuck) => {
             let text = stuck.sentence(None, &|id| name(id));
@@ -176,7 +177,8 @@ fn of_loss(loss: &Loss) -> String {
     }
 }
 
-fn signal(sent: &SignalSent, kernel: &str) -> String {
+/// A signal in words. `own`: the process itself is said to have sent it.
+fn signal(sent: &SignalSent, kernel: &str, own: bool) -> String {
     const KILL: u16 = 9;
     let signal = signal_name(sent.signal);
     let by = match sent.from {
@@ -190,12 +192,20 @@ fn signal(sent: &SignalSent, kernel: &str) -> String {
         SignalFrom::Process => {
             let is_sure = sent.signal != KILL || sent.code != 0 || !hides_its_kills(kernel);
             let or = if is_sure { "" } else { " or by the kernel for lack of memory" };
+            let is_alike = own && sent.code == 0 && is_sent_alike(sent.signal);
+            let or = if is_alike { " or by the kernel" } else { or };
             format!("{} (pid {}) of {}{or}", name(&sent.program), sent.pid, sent.user)
         }
     };
     let more =
         if sent.left_out > 0 { format!("; {} more were not recorded", sent.left_out) } else { String::new() };
     format!("{signal} was sent by {by}{more}")
+}
+
+/// Whether the kernel sends a signal to a thread as kill() of itself would: SIGPIPE, where nobody reads a pipe, and SIGXFSZ, where a
+/// file has come to its limit.
+fn is_sent_alike(signal: u16) -> bool {
+    matches!(signal, 13 | 25)
 }
 
 /// Whether a kernel shows its SIGKILL for lack of memory as one of the process that asked for memory, and says nothing else of
@@ -337,7 +347,7 @@ mod tests {
             left_out: 0,
         };
         let told = |number, code, left_out| {
-            signal(&SignalSent { signal: number, code, left_out, ..of_kernel.clone() }, "4.9.115")
+            signal(&SignalSent { signal: number, code, left_out, ..of_kernel.clone() }, "4.9.115", false)
         };
         assert_eq!(told(15, 0x80, 0), "SIGTERM was sent by the kernel");
         assert_eq!(told(15, -2, 0), "SIGTERM was sent by a timer, a message queue or the like (si_code -2)");
@@ -346,15 +356,20 @@ mod tests {
         let killed = SignalSent { signal: 9, from: SignalFrom::Process, pid: 12, user, program, ..of_kernel };
         let sure = "SIGKILL was sent by bash (pid 12) of op";
         for kernel in ["4.14.0", "6.1.0-18-amd64", "4.19", "?", ""] {
-            assert_eq!(signal(&killed, kernel), sure, "{kernel}");
+            assert_eq!(signal(&killed, kernel, false), sure, "{kernel}");
         }
         for kernel in ["4.9.115", "4.13.0-46-generic", "3.10.0-1160.el7.x86_64"] {
-            assert_eq!(signal(&killed, kernel), format!("{sure} or by the kernel for lack of memory"));
+            let said = signal(&killed, kernel, false);
+            assert_eq!(said, format!("{sure} or by the kernel for lack of memory"));
         }
         let odd = SignalSent { program: "x (pid 1) of r".to_owned(), ..killed.clone() };
-        assert_eq!(signal(&odd, "6.1"), "SIGKILL was sent by \"x (pid 1) of r\" (pid 12) of op");
+        assert_eq!(signal(&odd, "6.1", false), "SIGKILL was sent by \"x (pid 1) of r\" (pid 12) of op");
+        let of_limit = SignalSent { signal: 25, ..killed.clone() };
+        assert_eq!(signal(&of_limit, "6.1", false), "SIGXFSZ was sent by bash (pid 12) of op");
+        let said = signal(&of_limit, "6.1", true);
+        assert_eq!(said, "SIGXFSZ was sent by bash (pid 12) of op or by the kernel", "its file's size");
         let by_thread = SignalSent { code: -6, ..killed };
-        assert_eq!(signal(&by_thread, "4.9.115"), sure, "the kernel gives no such code");
+        assert_eq!(signal(&by_thread, "4.9.115", false), sure, "the kernel gives no such code");
     }
 
     /// Of the records of a list that claims an absurd number some are missing, but recording went on.

@@ -246,6 +246,9 @@ impl Signal {
         match self.from {
             SignalFrom::Kernel => no_process(self.code),
             SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
+            SignalFrom::Process if self.own && self.code == 0 && is_sent_alike(self.number) => {
+                "itself or by the kernel".into()
+            }
             SignalFrom::Process if self.own => "itself".into(),
             SignalFrom::Process => {
                 // a process chooses its name: it must not look like another user
@@ -255,6 +258,12 @@ impl Signal {
             }
         }
     }
+}
+
+/// Whether the kernel sends a signal to a thread as kill() of itself would: of one whose file has come to its limit, or whose pipe
+/// nobody reads.
+fn is_sent_alike(signal: u16) -> bool {
+    matches!(i32::from(signal), libc::SIGXFSZ | libc::SIGPIPE)
 }
 
 /// Where a thread's own fault was, for people, with a blank before it.
@@ -451,6 +460,17 @@ mod tests {
         assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel");
         assert!(dying.out_of_memory(2 * SECOND + 20_000));
         assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel for lack of memory");
+    }
+
+    /// `si_code` of the kernel's SIGXFSZ is that of kill().
+    #[test]
+    fn a_limit() {
+        let mut dying = Dying::default();
+        dying.signal(signal(SECOND, libc::SIGXFSZ as u16, 7, ""), 0);
+        assert_eq!(dying.how(Some(libc::SIGXFSZ)), "killed by SIGXFSZ, sent by itself or by the kernel");
+        let mut dying = Dying::default();
+        dying.signal(Signal { code: -6, ..signal(SECOND, libc::SIGXFSZ as u16, 7, "") }, 0);
+        assert_eq!(dying.how(Some(libc::SIGXFSZ)), "killed by SIGXFSZ, sent by itself", "by raise()");
     }
 
     fn of_kernel(time: u64) -> Signal {
