@@ -20,6 +20,7 @@ use crate::bpf::table::{map_of, MapError, Table};
 use crate::deaths::contract::{Mortal, DEATHS, MORTALS, OBJECT, PLACES};
 use crate::deaths::event::{parse, Event};
 use crate::deaths::self_test::{self, SelfTestError, Tried};
+use crate::linux::process::is_first_pid_namespace;
 
 /// Pages of 4 KiB for each CPU in the perf tier: 70 events.
 const PAGES: usize = 2;
@@ -67,6 +68,10 @@ impl Display for Lacks {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Lacks::Load(_, why) => why.fmt(f),
+            // a container has no tracefs, and would be told nothing with one
+            Lacks::Attach(_, Failure { errno: libc::ENOENT, .. }) if !is_first_pid_namespace() => {
+                SelfTestError::PidNamespace.fmt(f)
+            }
             Lacks::Attach(_, Failure { errno: libc::ENOENT, .. }) => f.write_str(
                 "the kernel's tracepoints of signals can't be used: tracefs is not mounted (mount -t tracefs tracefs \
                  /sys/kernel/tracing), or this kernel has none (CONFIG_EVENT_TRACING)",
