@@ -158,9 +158,12 @@ impl Finished {
             (self.lost.bytes, "bytes of their streams"),
             (self.lost.others, "segments not believed, packets not decoded or the like (iocreplay info)"),
             (self.outcome.dropped, "packets by the capturing program"),
-            (self.outcome.errors.len() as u64, "files beyond what can be read"),
+            (self.outcome.errors.len() as u64, "of the files not read to the end"),
         ];
-        let lost = told(&losses);
+        let mut lost = told(&losses);
+        if decoded != [0; 2] && !self.outcome.has_clients {
+            lost.push("what clients sent, of which there is nothing".into());
+        }
         let lost = if lost.is_empty() { "none".into() } else { lost.join(", ") };
         let [mut ca, mut pva] = [0, 1].map(|at| {
             let count = |of: [u64; 2]| of.get(at).copied().unwrap_or(0);
@@ -258,7 +261,12 @@ mod tests {
 
     /// What is said of packets of Channel Access and of PVAccess, of which so many of ports of both; circuits and puts of each.
     fn said(packets: [u64; 2], shared: u64, circuits: [u64; 2], puts: [u64; 2]) -> String {
-        let outcome = Outcome { packets: 200, decoded: packets, shared, ..Outcome::default() };
+        let outcome =
+            Outcome { packets: 200, decoded: packets, shared, has_clients: true, ..Outcome::default() };
+        second_line(outcome, circuits, puts)
+    }
+
+    fn second_line(outcome: Outcome, circuits: [u64; 2], puts: [u64; 2]) -> String {
         let finished = Finished { outcome, names: "it".into(), puts, circuits, lost: Lost::default() };
         finished.lines().swap_remove(1)
     }
@@ -274,6 +282,14 @@ mod tests {
         assert_eq!(said([160, 160], 0, [4, 20], [40, 40]), format!("{ca}; {pva}; losses: none"));
         let both = said([190, 160], 30, [4, 20], [40, 40]);
         assert_eq!(both, format!("{ca}; {pva}; 30 on ports of both; losses: none"));
+    }
+
+    /// As where one direction alone was captured.
+    #[test]
+    fn what_clients_sent_is_missed() {
+        let of_servers = Outcome { packets: 200, decoded: [160, 0], ..Outcome::default() };
+        let line = second_line(of_servers, [4, 0], [0, 0]);
+        assert!(line.ends_with("0 puts; losses: what clients sent, of which there is nothing"), "{line}");
     }
 
     #[test]

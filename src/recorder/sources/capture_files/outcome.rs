@@ -14,6 +14,8 @@ pub struct Outcome {
     pub decoded: [u64; 2],
     /// Those on ports that may be of both, as ports that were named are: counted as of Channel Access.
     pub shared: u64,
+    /// Whether any of those went to a server: clients at least acknowledge what it sends.
+    pub has_clients: bool,
     /// TCP of other connections.
     pub other_tcp: u64,
     /// Datagrams of both.

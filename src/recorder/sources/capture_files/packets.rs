@@ -117,6 +117,7 @@ impl CaptureFiles {
             [segment.source, segment.destination].iter().any(|end| self.flows.ports().has(service, end.port))
         };
         let (is_ca, is_pva) = (has(&ca::SERVICE), has(&pva::SERVICE));
+        outcome.has_clients |= self.flows.ports().has_any(segment.destination.port);
         let [ca, pva] = &mut outcome.decoded;
         *if is_pva && !is_ca { pva } else { ca } += packets;
         if is_pva && is_ca {
