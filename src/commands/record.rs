@@ -14,7 +14,7 @@ use nix::fcntl::{fallocate, FallocateFlags};
 use nix::sys::stat::{umask, Mode};
 
 use super::options::{capture, process_choice, Capture, ProcessChoice};
-use super::values::{duration, size, time_step};
+use super::values::{duration, percent, size, time_step};
 use super::{reading, recording, Command};
 use crate::control::{self, Reply};
 use crate::directory::Guard;
@@ -61,7 +61,7 @@ command! {
 
         /// percentage of the log that pinned segments may take, at most 75; the oldest are deleted first (default: 25;
         /// 0 pins nothing)
-        #[argh(option, arg_name = "percent", default = "25")]
+        #[argh(option, arg_name = "percent", default = "25", from_str_fn(percent))]
         pub pin_share: u8,
 
         /// pin the segments around MAJOR and INVALID alarms of records whose names match; repeatable. Those around the
@@ -102,6 +102,9 @@ impl Command for Record {
     fn run(self) -> Result<(), Failure> {
         let (choice, capture) = (ProcessChoice::from(&self), Capture::from(&self));
         let (files, chosen) = (capture.files(choice.given())?, choice.chosen()?);
+        if self.dir.as_os_str().is_empty() {
+            return Err(UsageError::Value("--dir is empty; name a directory for the log".into()).into());
+        }
         let clock = (!files.is_empty()).then(CaptureClock::default);
         if clock.is_none() {
             terminal::wait_for_nobody();

@@ -60,6 +60,11 @@ pub fn time_step(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A part of the log. That it is too much is said elsewhere.
+pub fn percent(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("invalid percentage {text}; write it as 25"))
+}
+
 /// A number of chains a second, at least 1.
 pub fn chains(text: &str) -> Result<u32, String> {
     match text.parse() {
@@ -138,6 +143,14 @@ mod tests {
         assert_eq!([time_step("1ns"), time_step("1us"), time_step("1ms")], [Ok(1), Ok(1000), Ok(1_000_000)]);
         for wrong in ["0ns", "256", "2ms", "1s", "ns", "99999999999999999999us"] {
             assert!(time_step(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn percentages() {
+        assert_eq!((percent("0"), percent("25"), percent("76")), (Ok(0), Ok(25), Ok(76)));
+        for wrong in ["-1", "", "25%", "256"] {
+            assert_eq!(percent(wrong), Err(format!("invalid percentage {wrong}; write it as 25")));
         }
     }
 

@@ -183,6 +183,7 @@ fn too_small_a_cap_is_refused() {
     for (option, value) in [("--max-disk", "10k"), ("--pin-share", "76")] {
         expect(&agent(&["record", "--dir", &log, "--duration", "1s", option, value]), USAGE, &[option]);
     }
+    expect(&agent(&["record", "--dir", "", "--duration", "1s"]), USAGE, &["--dir is empty"]);
 }
 
 #[test]
