@@ -1,9 +1,9 @@
 //! Decides which process is inspected next.
 //!
 //! Users share the threads by time: the next process is one of the user who has cost the least so far. So a user with a
-//! thousand processes that look like IOCs delays only their own. Among a user's processes IOCs come first, then
-//! processes that were never inspected, the newest first. Of a user's processes that did not answer, one is inspected
-//! at a time.
+//! thousand processes that look like IOCs delays only their own. Among a user's processes those come
+//! first that were never inspected, the newest first: IOCs that load are inspected so often that others would not be
+//! found beside them. Then come IOCs. Of a user's processes that did not answer, one is inspected at a time.
 //!
 //! Inspection intervals:
 //!
@@ -214,7 +214,7 @@ impl<T> Queue<T> {
         });
         let next = due.min_by_key(|entry| {
             let user = (is_busy(entry.user), self.spent(entry.user));
-            (user, !entry.is_ioc, entry.inspected, Reverse(entry.start))
+            (user, entry.inspected.is_some(), !entry.is_ioc, entry.inspected, Reverse(entry.start))
         })?;
         let entry = self.waiting.remove(&next.pid.clone())?;
         self.tokens -= if entry.is_ioc { 0.0 } else { 1.0 };
@@ -385,6 +385,24 @@ mod tests {
         queue.put_back(other, Outcome::NoIoc, Duration::from_secs(5), now);
         let _busy = queue.take(now, |_, _| true).unwrap();
         assert_eq!(queue.take(now, |_, _| true).unwrap().user, OTHER);
+    }
+
+    /// Each inspection takes so long that there is not the time for all that are due.
+    #[test]
+    fn iocs_that_load_leave_time_for_one_that_was_never_inspected() {
+        let (begin, cost) = (Instant::now(), IOC_LOADING_PAUSE);
+        let mut queue = Queue::new(begin);
+        for pid in 0..25 {
+            queue.add(pid, pid.into(), OTHER, false, (), begin);
+        }
+        let mut now = begin;
+        for inspected in 0..25 {
+            let entry = queue.take(now, |_, _| true).unwrap();
+            assert_eq!(entry.pid, 24 - inspected, "the newest first, each once");
+            now += cost;
+            queue.put_back(entry, Outcome::Ioc { is_loaded: false }, cost, now);
+        }
+        assert_eq!(queue.take(now, |_, _| true).unwrap().pid, 24, "now the one that waits for longest");
     }
 
     #[test]
