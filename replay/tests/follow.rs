@@ -407,6 +407,36 @@ fn what_vanishes_while_the_log_is_read_begins_nothing_anew() {
     }
 }
 
+/// Once the log has passed the end of the time that is asked for, nothing more can come.
+#[test]
+fn it_ends_once_the_log_has_passed_the_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    recorder.write(happenings(), 5 * SECOND);
+    let until = ["--until", "2026-09-21T14:13:22.050Z"];
+    let mut follower = Follower::asking(here, &["puts", until[0], until[1]]);
+    follower.waits_for("T:SP");
+    recorder.write(Vec::new(), 40 * SECOND);
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(follower.child.try_wait().unwrap().is_none(), "what began before that time may go on");
+    recorder.write(Vec::new(), 100 * SECOND);
+    let begun = Instant::now();
+    let ended = loop {
+        match follower.child.try_wait().unwrap() {
+            Some(ended) => break ended,
+            None => assert!(begun.elapsed() < Duration::from_secs(120), "it goes on"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(ended.success(), "{ended}");
+    let (code, all, err) = run(here, &["puts", "log", "--utc", until[0], until[1]]);
+    assert!(code == 0 && all.lines().count() > 1, "{err}");
+    // its reader may have some lines yet to take
+    follower.waits_for(&all);
+    assert_eq!(*follower.text.lock().unwrap(), all);
+}
+
 /// Of every sort, in a log that grows: what `logs` shows of the same log, once.
 #[test]
 fn what_happens_comes_once() {

@@ -161,7 +161,7 @@ impl Command for Puts {
         writer.begin(out)?;
         if self.follow {
             let reading = self.reading();
-            return follow(
+            follow(
                 &reading.logs,
                 filter,
                 || ByPlace::from(self).open_again(&reading),
@@ -176,8 +176,9 @@ impl Command for Puts {
                         Ok(out.flush()?)
                     }
                 },
-            )
-            .map(|()| Outcome::Complete);
+            )?;
+            writer.end(out)?;
+            return Ok(Outcome::Complete);
         }
         let puts = logs.puts(&filter);
         for put in if self.all { puts.with_links() } else { puts } {

@@ -280,8 +280,9 @@ pub fn read_on() -> io::Result<()> {
     }
 }
 
-/// Reads the log again and again, and passes every row on once. Returns only with an error. `open` opens the logs,
-/// `rows` asks them, `write` gets `None` when there is nothing to write for the moment. Reports what was deleted unread.
+/// Reads the log again and again, and passes every row on once. Returns only with an error, or when the log has passed the end
+/// of the filter's time for so long that no row of before can come. `open` opens the logs, `rows` asks them, `write` gets `None`
+/// when there is nothing to write for the moment. Reports what was deleted unread.
 ///
 /// # Errors
 /// Those of the callbacks.
@@ -445,9 +446,10 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
             Ok(())
         })?;
         complete = still;
+        let is_over = filter.until.is_some_and(|until| has_passed(&logs, &filter, &now, until));
         memory.before = Some(now);
         write(Step::Through(&memory))?;
-        if is_last {
+        if is_last || is_over {
             return Ok(());
         }
         let reading = begun.elapsed().saturating_sub(writing);
@@ -457,6 +459,14 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
             sleep(INTERVAL);
         }
     }
+}
+
+/// Whether the logs of all hosts that are asked for end so long after this time that all rows from before it have come.
+fn has_passed(logs: &Logs, filter: &Filter, now: &BTreeMap<String, Read>, until: i64) -> bool {
+    let is_asked = |host: &str| filter.host.as_ref().is_none_or(|glob| glob.matches(host));
+    let mut asked = now.iter().filter(|(host, _)| is_asked(host)).peekable();
+    let has_any = asked.peek().is_some();
+    has_any && asked.all(|(host, of)| of.end > logs.even_of(host, until).max(until).saturating_add(AGAIN))
 }
 
 /// Names and lengths of the files in these logs.
