@@ -37,6 +37,10 @@ const LATE: u64 = SECOND / 40;
 
 /// Hits checked for each message; if there are more, they wait for the next sweep.
 const FEW: usize = 64;
+/// Of so many more, the oldest, those of the thread that serves the message's circuit are checked: a bound for hostile logs.
+const MANY: usize = 4096;
+/// Of those, so many; likewise.
+const MANY_OF_THREAD: usize = 512;
 
 /// A waiting hit, and since when it waits.
 #[derive(Clone, Copy, Debug)]
@@ -395,8 +399,8 @@ impl Packets {
         taken
     }
 
-    /// Takes the hits that the latest message on a circuit may belong to. None if more than a few hits wait: the next
-    /// sweep checks them.
+    /// Takes the hits that the latest message on a circuit may belong to. If more than a few hits wait, only the first of the
+    /// thread that serves the circuit, if that is known: the next sweep checks the others.
     pub fn take_hits_for(
         &mut self,
         chains: &OpenChains,
@@ -404,9 +408,10 @@ impl Packets {
         circuit: CircuitId,
     ) -> Vec<(ThreadId, u64, SpanRef)> {
         let message = self.queues.get(&circuit).and_then(|queue| queue.messages.back()).copied();
-        let Some(message) = message.filter(|_| (1..=FEW).contains(&self.hits.len())) else {
-            return Vec::new();
-        };
+        let Some(message) = message.filter(|_| self.has_hits()) else { return Vec::new() };
+        if self.hits.len() > FEW {
+            return self.take_own_hit(chains, context, circuit, &message).into_iter().collect();
+        }
         let may_fit = |waiting: &WaitingHit| {
             let possible = |hit: &Hit| match self.circuits.get(&waiting.thread) {
                 Some(own) => *own == circuit,
@@ -426,6 +431,26 @@ impl Packets {
             !fits
         });
         taken
+    }
+
+    /// Takes the first waiting hit that this message fits, of the thread that serves the circuit. The message may be the copy of
+    /// a packet that was lost, where many were: it comes long after its hit, and the thread's next hit would pass it over.
+    fn take_own_hit(
+        &mut self,
+        chains: &OpenChains,
+        context: &Context,
+        circuit: CircuitId,
+        message: &Waiting,
+    ) -> Option<(ThreadId, u64, SpanRef)> {
+        let own = *self.threads.get(&circuit)?;
+        let fits = |waiting: &WaitingHit| {
+            let hit = Hit::of(chains, waiting.at).filter(|hit| !hit.differs(message));
+            hit.is_some_and(|hit| self.fits(chains, context, message, hit) == Some(Fit::Named))
+        };
+        let of_thread = self.hits.iter().enumerate().take(MANY).filter(|(_, waiting)| waiting.thread == own);
+        let place =
+            of_thread.take(MANY_OF_THREAD).find(|(_, waiting)| fits(waiting)).map(|(place, _)| place)?;
+        self.hits.remove(place).map(|hit| (hit.thread, hit.time, hit.at))
     }
 
     /// Whether any hit waits.

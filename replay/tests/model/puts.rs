@@ -275,3 +275,25 @@ fn puts_of_both_kinds_in_one_thread() {
         .complete(SECOND + MS + 3, CLIENT, -1400, CALC, 4.0);
     assert_eq!(story.sketch(), "put T:SP 1\n  T:SP put = 1\nput T:CALC 4\n  T:CALC put = 4\n");
 }
+
+/// Packets of a hundred puts are lost. That of one is sent again, and comes 0.3 s later, with the next put behind it.
+#[test]
+fn the_late_copy_of_a_lost_packet_is_joined_where_many_are_lost() {
+    let mut story = story();
+    story.packet(500 * MS, 1, 1, false, 1.0).write(501 * MS, CLIENT, SP, 1.0);
+    for number in 0..100 {
+        story.write(SECOND + number * MS / 10, CLIENT, SP, 1000.0 + number as f64);
+    }
+    // the log is looked through just before
+    story.write(1350 * MS, CLIENT, SP, 5000.0);
+    story.packet(1351 * MS, 1, 1, false, 1050.0).packet(1352 * MS, 1, 1, false, 2.0);
+    story.write(1353 * MS, CLIENT, SP, 2.0);
+    let puts = story.puts();
+    let told = |value: f64| -> Vec<&str> {
+        let own = puts.iter().filter(|put| put.requested == Value::Double(value));
+        own.map(|put| put.source).collect()
+    };
+    assert_eq!((told(1050.0), told(2.0)), (vec!["both"], vec!["both"]));
+    assert_eq!(told(1051.0), ["probe"]);
+    assert_eq!(puts.len(), 103);
+}
