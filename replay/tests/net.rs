@@ -560,3 +560,34 @@ fn beacons_of_servers_that_had_an_address_one_after_the_other() {
     ];
     assert_eq!(told, expected);
 }
+
+/// A circuit is over before the recorder has looked whose it is. The IOC is known by other circuits, while it runs.
+#[test]
+fn a_short_circuit_is_of_the_ioc_that_serves_there() {
+    let short = |at: u64, id: u32, server: Address| {
+        let mut facts = circuit(at, id, address(5, 42_000 + id as u16));
+        for (_, fact) in &mut facts {
+            match fact {
+                Fact::Circuit(circuit) => circuit.server = server,
+                Fact::CircuitEnds(ends) => ends.server = None,
+                _ => {}
+            }
+        }
+        facts.push((at * SECOND + 50 * MS, Fact::CircuitEnd(id)));
+        facts
+    };
+    let mut events = circuit(5, 31, address(5, 42_031));
+    events.extend(short(10, 32, SERVER));
+    events.extend(short(11, 33, address(8, 5064)));
+    events.push((20 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() })));
+    events.extend(short(30, 34, SERVER));
+    events.push((40 * SECOND, Fact::Mark("end".into())));
+    let directory = log_of(events);
+    let told: Vec<String> = rows(directory.path(), &["--all"])
+        .iter()
+        .filter(|row| row["kind"] == "connected")
+        .map(|row| format!("{} {}", &row["time"].as_str().unwrap()[17..19], row["ioc"]))
+        .filter(|told| told.as_str() > "24")
+        .collect();
+    assert_eq!(told, [r#"25 "demo""#, r#"30 "demo""#, "31 null", "50 null"]);
+}

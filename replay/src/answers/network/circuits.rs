@@ -2,7 +2,7 @@
 
 use super::counted::{Counted, Room};
 use super::rights::{Channels, Rights};
-use super::{is_pva, push, Kind, NetLine, Reading, Who};
+use super::{iocs_by_server, is_pva, place, push, Kind, NetLine, Place, Reading, Served, Who};
 use crate::model::run::ioc_of_circuit;
 use crate::words::counted;
 use epics::eca;
@@ -10,7 +10,7 @@ use iocrec_log::event::{
     ChannelId, ChannelReason, CircuitId, CircuitSide, CircuitTraffic, CloseReason, Fact, IocId, Message,
     Origin, PvaMessage, PvaMonitor,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The command of PVAccess that makes a channel.
 const CREATE_CHANNEL: u16 = 7;
@@ -94,6 +94,8 @@ struct Traffic {
 pub struct Circuits {
     open: BTreeMap<CircuitId, Open>,
     lines: Vec<NetLine>,
+    /// When IOCs ended.
+    ended: BTreeMap<IocId, i64>,
     channels: Channels,
     room: Room,
     monitored: usize,
@@ -104,6 +106,9 @@ impl Circuits {
     /// An IOC ended: the kernel closes its circuits then, whether or not the other side takes notice.
     /// `last_seen`: of an end that nobody saw, the last time before.
     pub(super) fn ioc_ended(&mut self, reading: &Reading, time: u64, ioc: IocId, last_seen: Option<i64>) {
+        if self.ended.len() < MAX_CIRCUITS {
+            self.ended.insert(ioc, last_seen.unwrap_or(reading.wall(time)));
+        }
         for (circuit, open) in &mut self.open {
             let Some(ends) = reading.context.circuit_ends(*circuit) else { continue };
             let side = match ioc {
@@ -343,14 +348,38 @@ impl Circuits {
         }
     }
 
+    /// Names the IOC of a line of a circuit that was over before the recorder could look whose it is: by other circuits of that
+    /// server, if the IOC ran when this one began.
+    fn name_server(
+        &self,
+        reading: &Reading,
+        served: &HashMap<Place, Served>,
+        since: i64,
+        line: &mut NetLine,
+    ) {
+        let context = reading.context;
+        let of = line.circuit.and_then(|id| Some((context.circuit(id)?, context.circuit_ends(id)?)));
+        let Some((of, ends)) = of.filter(|(of, ends)| of.server.ip != 0 && ends.server.is_none()) else {
+            return;
+        };
+        let served = served.get(&place(ends.namespace, of.server));
+        let Some((_, ioc)) = served.and_then(|served| served.range(..=since).next_back()) else { return };
+        let runs = self.ended.get(ioc).is_none_or(|ended| since < *ended);
+        if let Some(ioc) = context.ioc(*ioc).filter(|_| runs) {
+            line.ioc.clone_from(&ioc.name);
+        }
+    }
+
     /// The lines, and how much was left out.
     pub(super) fn lines(mut self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
+        let served = iocs_by_server(reading.context);
         let all = std::mem::take(&mut self.open);
         let mut room = std::mem::take(&mut self.room);
         for (circuit, open) in &all {
             let new = |kind: Kind, since: i64| {
                 let mut line = NetLine::new(kind, reading.host, since);
                 self.ends(reading, *circuit, &mut line);
+                self.name_server(reading, &served, open.since, &mut line);
                 line
             };
             // whether something that was not seen to end goes on; if its circuit ended unseen, nobody knows when that was
