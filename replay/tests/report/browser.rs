@@ -4,7 +4,7 @@ use crate::chromium::{self, Chromium};
 use crate::not_run::{not_run, Needs};
 use crate::story;
 use serde_json::{json, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A page in a browser; the directory that it is in goes with it.
 struct Opened {
@@ -378,6 +378,23 @@ fn severities_differ_for_the_colour_blind() {
     // MAJOR and INVALID differ by shape and stripes: both are drawn.
     let deficiency = json!({"type": "deuteranopia"});
     browser.ask("Emulation.setEmulatedVisionDeficiency", deficiency);
-    let picture = browser.ask("Page.captureScreenshot", json!({"format": "png"}));
-    assert!(picture["data"].as_str().is_some_and(|data| data.len() > 50_000));
+    assert!(browser.picture().len() > 37_000);
+}
+
+/// The picture in README.md: as it is told in RELEASING.md, of the report that $IOCREC_REPORT names, into $IOCREC_PICTURE.
+#[test]
+fn the_picture_of_a_report() {
+    let size = (1280, 960);
+    let Some(mut page) = opened("the_picture_of_a_report", size) else { return };
+    let asked = std::env::var_os("IOCREC_REPORT").zip(std::env::var_os("IOCREC_PICTURE"));
+    if let Some((report, _)) = &asked {
+        page.browser.open(Path::new(report), size, "");
+    }
+    let picture = page.browser.picture();
+    let number = |at: usize| u32::from_be_bytes(picture[at..at + 4].try_into().unwrap());
+    assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n") && picture.ends_with(b"IEND\xae\x42\x60\x82"));
+    assert_eq!((number(16), number(20)), size);
+    if let Some((_, file)) = asked {
+        std::fs::write(file, picture).unwrap();
+    }
 }

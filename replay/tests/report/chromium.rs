@@ -136,6 +136,12 @@ impl Chromium {
         self.settle();
     }
 
+    /// What is seen of the page, as PNG.
+    pub fn picture(&mut self) -> Vec<u8> {
+        let picture = self.ask("Page.captureScreenshot", json!({"format": "png"}));
+        from_base64(picture["data"].as_str().unwrap())
+    }
+
     pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.ask("Emulation.setDeviceMetricsOverride", size);
@@ -211,4 +217,20 @@ impl Drop for Chromium {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The bytes that a text in base64 stands for.
+fn from_base64(text: &str) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for letter in text.bytes().take_while(|letter| *letter != b'=') {
+        let value = LETTERS.iter().position(|known| *known == letter).expect("base64");
+        bits = (bits << 6) | value as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
 }
