@@ -46,8 +46,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MAX_RECORDS: usize = 1_000_000;
 /// Threads; likewise.
 const MAX_THREADS: usize = 100_000;
+/// Channels to what is asked for; likewise. A client may have a new one every second.
+const MAX_CHANNELS: usize = 1_000_000;
 /// Fields whose names are remembered; likewise.
 const MAX_FIELDS: usize = 100_000;
+/// The most of a field's name, characters; no record has a field with a longer one.
+const MAX_FIELD: usize = 64;
 /// Records that are looked for in each block's list; with more, a block is unpacked.
 const MAX_SOUGHT: usize = 10_000;
 
@@ -215,6 +219,9 @@ struct Purposes {
     /// Circuits with channels of such names, each with its field, and the IOCs that serve them, as far as they were known at
     /// some time.
     channels: HashMap<CircuitId, HashSet<(String, String)>>,
+    /// How many are in these sets, and whether there were too many.
+    channel_count: usize,
+    too_many_channels: bool,
     servers: HashMap<CircuitId, HashSet<IocId>>,
     /// Circuits of PVAccess, and the fields of IOCs' records: a group may be called like a field that no record has.
     pva: HashSet<CircuitId>,
@@ -249,14 +256,18 @@ impl Purposes {
                 }
             }
             Fact::Channel(channel) => {
-                if let Some(name) = self.asked(&channel.pv) {
-                    let field = Pv::new(&channel.pv).field.to_owned();
-                    self.channels.entry(channel.circuit).or_default().insert((name, field));
-                    self.place(channel.circuit);
+                let Some(name) = self.asked(&channel.pv) else { return };
+                if self.channel_count >= MAX_CHANNELS {
+                    self.too_many_channels = true;
+                    return;
                 }
+                let field = Pv::new(&channel.pv).field.chars().take(MAX_FIELD + 1).collect();
+                let is_new = self.channels.entry(channel.circuit).or_default().insert((name, field));
+                self.channel_count += usize::from(is_new);
+                self.place(channel.circuit);
             }
             Fact::PvaCircuit(circuit) => _ = self.pva.insert(circuit.circuit),
-            Fact::Field(field) if self.fields.len() < MAX_FIELDS => {
+            Fact::Field(field) if self.fields.len() < MAX_FIELDS && field.name.len() <= MAX_FIELD => {
                 self.fields.insert((field.ioc, field.name.clone()));
             }
             Fact::CircuitEnds(of) if self.channels.contains_key(&of.circuit) => self.place(of.circuit),
@@ -303,7 +314,7 @@ impl Purposes {
             let has = |ioc: &IocId| names.iter().all(|name| is_of_record(*ioc, name));
             self.servers.get(circuit).is_some_and(|iocs| iocs.iter().all(has))
         };
-        let all_known = self.channels.iter().all(is_known);
+        let all_known = !self.too_many_channels && self.channels.iter().all(is_known);
         all_known.then(|| self.records.union(&self.aliased).copied().collect())
     }
 
@@ -568,4 +579,28 @@ fn of_puts(
         }
     }
     Some(selection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Channel, Origin};
+
+    /// A client may name any number of fields, of any length, which the record does not have.
+    #[test]
+    fn channels_are_remembered_up_to_a_bound() {
+        let (names, channel_count) = (vec!["X".to_owned()], MAX_CHANNELS - 1);
+        let mut purposes = Purposes { names, channel_count, ..Purposes::default() };
+        let channel = |field: &str| {
+            let (cid, sid, dbr, count, origin) = (None, None, None, None, Origin::Opened);
+            let (id, circuit, pv) = (1, 1, format!("X.{field}"));
+            Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin })
+        };
+        purposes.take(0, &channel(&"F".repeat(500)));
+        assert!(!purposes.too_many_channels);
+        purposes.take(0, &channel("GRP"));
+        let fields = purposes.channels.values().flatten().map(|(_, field)| field.len());
+        assert_eq!(fields.collect::<Vec<_>>(), [MAX_FIELD + 1]);
+        assert!(purposes.too_many_channels && purposes.put_to().is_none());
+    }
 }
