@@ -125,6 +125,7 @@ fn split(piece: &mut Vec<Sent>) -> Option<(i64, Vec<Sent>)> {
         return None;
     }
     let later = piece.split_off(at);
+    piece.shrink_to(PIECE); // it had grown to room for two
     Some((later.first()?.time, later))
 }
 
@@ -213,6 +214,8 @@ mod tests {
         let pieces = |time: &dyn Fn(i64) -> i64| {
             let mut track = Track::default();
             (0..count).for_each(|number| track.insert(sent(time(number), 0)));
+            let has_room = |piece: &Vec<Sent>| piece.capacity() > PIECE.max(2 * piece.len());
+            assert!(!track.pieces.values().any(has_room));
             track.pieces.len()
         };
         assert_eq!(pieces(&|number| number), 100);
