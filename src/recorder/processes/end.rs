@@ -22,12 +22,12 @@ const MOST_PORTS: usize = 8;
 
 /// Ends the tracing of those of these processes that have ended, once what they did last has been taken: an end that is
 /// first noticed now waits for the next call, because hits may have come since the last ones were taken. All that waits
-/// must have been taken between two calls. At `surveyed` all that were traced still lived.
+/// must have been taken between two calls. At `alive` all that were traced still lived.
 pub(super) fn let_go(
     cx: &mut Context<'_>,
     inspector: &Inspector,
     answers: &mut Answers,
-    surveyed: u64,
+    alive: u64,
     pids: &[u32],
 ) {
     let env = &cx.env;
@@ -48,7 +48,7 @@ pub(super) fn let_go(
         }
         ioc.taken_to_its_end |= std::mem::replace(&mut ioc.end_noticed, true);
         if has_ended && ioc.dying.noticed.is_none() {
-            (ioc.dying.noticed, ioc.dying.late) = (Some(now), now.saturating_sub(surveyed));
+            (ioc.dying.noticed, ioc.dying.late) = (Some(now), now.saturating_sub(alive));
         }
         let is_awaited = has_ended && ioc.dying.is_awaited(now, untold.contains(&ioc.pid));
         if ioc.taken_to_its_end && !is_awaited {

@@ -77,8 +77,9 @@ pub struct Processes {
     looks_for_others: bool,
     /// Time of the last look for new processes, monotonic.
     looked: u64,
-    /// Time of the last survey, monotonic.
-    surveyed: u64,
+    /// When the loop began to wait the last time but one, and the last time, monotonic. What had ended by the first of these was told
+    /// then, since an end wakes the loop.
+    waited: [u64; 2],
     /// Lists of /proc still to be made, one each second, since processes have started.
     lists: u8,
     /// Time of the next list in any case.
@@ -102,7 +103,7 @@ impl Processes {
             answers: Answers::default(),
             looks_for_others: options.pids.is_empty(),
             looked: 0,
-            surveyed: now,
+            waited: [now; 2],
             lists: 1,
             list_by: 0,
             checked: 0,
@@ -205,7 +206,7 @@ impl Processes {
                 if let Some(ioc) = cx.iocs.get_mut(pid).filter(|ioc| ioc.start == start) {
                     crash::named(&mut cx.env, ioc, number, place.as_ref(), &frames);
                     if ioc.taken_to_its_end {
-                        end::let_go(cx, &self.inspector, &mut self.answers, self.surveyed, &[pid]);
+                        end::let_go(cx, &self.inspector, &mut self.answers, self.waited[0], &[pid]);
                     }
                 }
             }
@@ -413,6 +414,7 @@ impl Source for Processes {
     }
 
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
+        self.waited = [self.waited[1], cx.now];
         // where the IOCs are named, others don't matter
         let interval = if self.looks_for_others { LOOK } else { SURVEY };
         let look = self.looked.saturating_add(interval).saturating_sub(cx.now);
@@ -433,7 +435,7 @@ impl Source for Processes {
             cx.iocs.endings().forget(&ioc.ending);
         }
         ended.extend(cx.iocs.iter().filter(|ioc| ioc.end_noticed).map(|ioc| ioc.pid));
-        end::let_go(cx, &self.inspector, &mut self.answers, self.surveyed, &ended);
+        end::let_go(cx, &self.inspector, &mut self.answers, self.waited[0], &ended);
     }
 
     fn survey(&mut self, cx: &mut Context<'_>) {
@@ -441,8 +443,7 @@ impl Source for Processes {
         let pids = self.list(&mut cx.env);
         let changed = self.inspector.glance();
         let check = self.due_for_check(now, cx.iocs, &changed);
-        end::let_go(cx, &self.inspector, &mut self.answers, self.surveyed, &check);
-        self.surveyed = now;
+        end::let_go(cx, &self.inspector, &mut self.answers, self.waited[0], &check);
         if let Some(pids) = pids {
             self.answers.retain(&pids);
             self.ports.retain(&pids, cx.iocs);
