@@ -338,6 +338,41 @@ fn a_loss_counts_for_records_that_the_other_recorder_leaves_out() {
     assert!(out.contains("17 events lost"), "{out}");
 }
 
+/// What one recorder lost is no reason for doubt in `why` where another one saw it: one that records the record, and lost nothing
+/// itself then.
+#[test]
+fn why_knows_what_another_recorder_saw() {
+    let loss = |since, time| {
+        let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+        (time, Fact::Loss(Loss { source, count: 17, since, cause }))
+    };
+    let is_doubted = |write: &dyn Fn(&Path)| {
+        let place = tempfile::tempdir().unwrap();
+        let mut events = vec![attached(100 * MS, 0, "")];
+        events.extend(processed(SECOND, 2, 1.0).into_iter().chain(processed(40 * SECOND, 2, 2.0)));
+        events.push(loss(50 * SECOND, 51 * SECOND));
+        events.push((70 * SECOND, Fact::Mark("end".into())));
+        write_events(&place.path().join("first"), "box1", 7, events);
+        write(&place.path().join("other"));
+        let (code, out, err) = run(place.path(), &["why", "T:CALC", ".", "--utc"]);
+        assert!(
+            code == 0 && out.starts_with("T:CALC changed from 1 to 2 at 2026-09-21T14:14:00"),
+            "{out}{err}"
+        );
+        out.contains("There may be later changes: after it, not all was recorded: 17 hits or events lost")
+    };
+    let beside = |since: u64| vec![attached(since, SECOND, ""), (70 * SECOND, Fact::Mark("end".into()))];
+    assert!(!is_doubted(&|other| write_events(other, "box1", 8, beside(5 * SECOND))), "it saw all");
+    assert!(is_doubted(&|other| write_events(other, "box1", 8, beside(50_500 * MS))), "it came later");
+    assert!(is_doubted(&|other| write_without_calc(other, beside(5 * SECOND))), "it leaves the record out");
+    let both = || {
+        let mut events = beside(5 * SECOND);
+        events.insert(1, loss(50_500 * MS, 52 * SECOND));
+        events
+    };
+    assert!(is_doubted(&|other| write_events(other, "box1", 8, both())), "it lost, too");
+}
+
 /// Of two recorders one ends. The other one sees on what it records, and the IOC was recorded all along when a third one
 /// comes.
 #[test]

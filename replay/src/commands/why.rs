@@ -7,6 +7,7 @@ use super::options::{
 use crate::answers::aliases;
 use crate::answers::between::Between;
 use crate::answers::inputs::{inputs, linked_from};
+use crate::answers::inventory::Inventory;
 use crate::answers::network::Network;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
@@ -30,8 +31,10 @@ use crate::{output, suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, IocId, LossSource};
-use std::collections::{BTreeSet, HashSet};
+use iocrec_log::event::{Fact, Ioc, IocId, LossSource, NO_PUTS};
+use iocrec_log::reader::SegmentFile;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -45,6 +48,8 @@ const WHOLE: usize = 6;
 const MAX_PLACES: usize = 10_000;
 /// Runs remembered, with their definitions.
 const MAX_RUNS: usize = 8;
+/// Runs that are looked at for what another one missed: the latest that had begun before.
+const MAX_BESIDE: usize = 8;
 
 command! {
     /// Show the cause of the last change of a PV: the chain that led to it, from the person, scan or event at its root.
@@ -101,7 +106,7 @@ impl Command for Why {
         records.iter().for_each(|(alias, _)| Terminal.report(alias));
         // the first that has an answer: a record of that name, or one that has the name as an alias
         let names = std::iter::once(self.pv.as_str()).chain(records.iter().map(|(_, name)| name.as_str()));
-        let unrecorded = Missed::between_runs(&logs.without_notices(), &filter);
+        let unrecorded = Missed::between_runs(logs.without_notices(), &filter);
         // what went unseen before the end of that time is noted later
         let until = filter.until.map(|until| until.saturating_add(NOTED));
         let noted = Filter { until, ..filter.clone() };
@@ -369,6 +374,33 @@ struct Gap {
     record: Option<String>,
     /// If it is about one IOC: that.
     ioc: Option<String>,
+    /// The number of the run that missed it; `None` if none is there that could have seen it.
+    run: Option<usize>,
+}
+
+/// The number of a run among those that are read together.
+fn number_in_logs(run: &Run) -> Option<usize> {
+    run.peers().map(|(_, number)| number)
+}
+
+/// The times in which a run recorded the processing of, and the puts to, a record of an IOC, by the log's clock.
+fn recorded(logs: &Logs, run: usize, (ioc, host): (&str, &str), record: &str) -> Vec<(i64, i64)> {
+    let Some(files) = logs.runs().get(run) else { return Vec::new() };
+    let found = Inventory::read(files, &Notices::default());
+    if found.host().unwrap_or_default() != host {
+        return Vec::new();
+    }
+    let context = found.context();
+    let leaves_out =
+        |of: &Ioc| of.leaves_out_processing() || of.not_probed.iter().any(|line| line == NO_PUTS);
+    let has = |id: IocId| context.records().any(|known| known.ioc == id && known.name == record);
+    let end = logs.end_of(files).unwrap_or(i64::MIN);
+    let mut times = Vec::new();
+    for of in context.iocs().filter(|of| of.name == ioc && !leaves_out(of) && has(of.id)) {
+        let spans = found.spans().recorded(of.id);
+        times.extend(spans.filter_map(|(from, to)| Some((from?, to.unwrap_or(end)))));
+    }
+    times
 }
 
 /// Hosts and IOCs that have a record of one of these names, as far as the logs define them.
@@ -403,11 +435,15 @@ struct Missed {
     known: HashSet<Gap>,
     /// The runs that were read first, which know the CP links of their records.
     runs: Vec<Rc<Run>>,
+    /// The logs, to look up what other runs saw.
+    logs: Option<Rc<Logs>>,
+    /// What was looked up: by run, IOC and record, when that was recorded.
+    beside: RefCell<HashMap<(usize, String, String), Vec<(i64, i64)>>>,
 }
 
 impl Missed {
     /// The times between the runs of recorders.
-    fn between_runs(logs: &Logs, filter: &Filter) -> Missed {
+    fn between_runs(logs: Logs, filter: &Filter) -> Missed {
         let of_host = Filter { host: filter.host.clone(), ..Filter::default() };
         let gap = |between: Between| {
             let cause = between.cause().to_owned();
@@ -415,9 +451,10 @@ impl Missed {
             let (from, to) = (even(between.since), even(between.time));
             // the last time that the clock showed it may have been later
             let from = from.min(to.saturating_sub(1));
-            Gap { from, to, cause, host: between.host, record: None, ioc: None }
+            Gap { from, to, cause, host: between.host, record: None, ioc: None, run: None }
         };
-        Missed { gaps: logs.between(&of_host).into_iter().map(gap).collect(), ..Missed::default() }
+        let gaps = logs.between(&of_host).into_iter().map(gap).collect();
+        Missed { gaps, logs: Some(Rc::new(logs)), ..Missed::default() }
     }
 
     /// Notes that an IOC's hits were not taken from one time to another.
@@ -429,7 +466,8 @@ impl Missed {
         self.gaps.iter_mut().filter(is_over).for_each(|gap| gap.to = to);
         // without a cause, its recorder had just been started or was stopped
         if !cause.is_empty() && ioc.is_some() {
-            self.add(Gap { from, to, cause: cause.to_owned(), host, record: None, ioc });
+            let run = number_in_logs(run);
+            self.add(Gap { from, to, cause: cause.to_owned(), host, record: None, ioc, run });
         }
     }
 
@@ -445,7 +483,8 @@ impl Missed {
         match self.gaps.iter_mut().rev().find(|last| last.host == gap.host) {
             Some(last) => {
                 let (from, to) = (last.from.min(gap.from), last.to.max(gap.to));
-                *last = Gap { from, to, cause: MORE_MISSED.into(), record: None, ioc: None, host: gap.host };
+                let cause = MORE_MISSED.into();
+                *last = Gap { from, to, cause, record: None, ioc: None, host: gap.host, run: None };
             }
             None => self.gaps.push(gap),
         }
@@ -504,7 +543,8 @@ impl Missed {
             };
             // a part that is missing is after what was seen last
             let to = aside.run.even(aside.at).saturating_add(i64::from(matches!(aside.what, What::Missing)));
-            self.add(Gap { from, to, cause, host: aside.run.host(), record, ioc: None });
+            let run = number_in_logs(&aside.run);
+            self.add(Gap { from, to, cause, host: aside.run.host(), record, ioc: None, run });
         }
     }
 
@@ -514,9 +554,40 @@ impl Missed {
         let found = self.gaps.iter().find(|gap| {
             let is_then = gap.from < to && gap.to > from && gap.host == answer.place().1;
             let is_here = gap.ioc.as_deref().is_none_or(|ioc| ioc == answer.place().0);
-            is_then && is_here && gap.record.as_deref().is_none_or(|record| answer.may_begin_with(record))
+            let may_be_its = gap.record.as_deref().is_none_or(|record| answer.may_begin_with(record));
+            is_then && is_here && may_be_its && !self.is_seen_beside(gap, (from, to), answer)
         });
         found.map(|gap| gap.cause.as_str())
+    }
+
+    /// Whether another recorder of the host saw what one missed of this answer between two times: it was attached to the IOC, records
+    /// its record, and missed nothing itself then.
+    fn is_seen_beside(&self, gap: &Gap, (from, to): (i64, i64), answer: &Answer) -> bool {
+        let (Some(logs), Some(run)) = (&self.logs, gap.run) else { return false };
+        let (from, to) = (gap.from.max(from), gap.to.min(to));
+        let (ioc, host) = answer.place();
+        // times in the order of time are those of the clock but where it was set back
+        if logs.runs().len() < 2 || logs.set_back().contains_key(host) {
+            return false;
+        }
+        let record = Pv::new(answer.pv()).record;
+        let lacks = |other: usize| {
+            let is_its = |gap: &Gap| gap.run.is_none_or(|run| run == other) && gap.host == host;
+            self.gaps.iter().any(|gap| is_its(gap) && gap.from < to && gap.to > from)
+        };
+        let has_begun = |(number, files): &(usize, &Vec<SegmentFile>)| {
+            let header = files.iter().find_map(|file| file.header);
+            *number != run && header.is_some_and(|header| header.created_wall <= from)
+        };
+        let others = logs.runs().iter().enumerate().rev().filter(has_begun).take(MAX_BESIDE);
+        let mut others = others.map(|(number, _)| number).filter(|number| !lacks(*number));
+        others.any(|number| {
+            let mut beside = self.beside.borrow_mut();
+            let times = beside
+                .entry((number, ioc.to_owned(), record.to_owned()))
+                .or_insert_with(|| recorded(logs, number, (ioc, host), record));
+            times.iter().any(|(begin, end)| *begin <= from && to <= *end)
+        })
     }
 
     /// Why something of records of which nothing was found may have been missed.
