@@ -66,13 +66,8 @@ mod tests {
 
     /// A chain of spans with these parents and starts.
     fn chain(spans: impl Iterator<Item = (Option<usize>, u64)>) -> Chain {
-        let link = || LinkSpan {
-            record: None,
-            pv: "".into(),
-            value: Value::Unknown,
-            resolved: true,
-            target: None,
-        };
+        let link =
+            || LinkSpan { record: None, pv: "".into(), value: Value::Unknown, resolved: true, target: None };
         let span = |(parent, start)| {
             let kind = SpanKind::Link(Box::new(link()));
             Span { parent, thread: None, start, end: start, kind }
