@@ -110,10 +110,17 @@ impl Decoder {
         }
     }
 
-    /// Whether packets between these ends have come from `time` or later. If not, another circuit between them may seem open that
-    /// had ended by then.
-    pub fn has_come_to(&self, namespace: Namespace, client: Address, server: Address, time: u64) -> bool {
-        self.connections.last(namespace, client, server).is_some_and(|last| last >= time)
+    /// Whether packets between these ends have come from `time` or later, and whether these are of a circuit that began later. If
+    /// none have, another one may seem open that had ended by then.
+    pub fn has_come_to(
+        &self,
+        namespace: Namespace,
+        client: Address,
+        server: Address,
+        time: u64,
+    ) -> (bool, bool) {
+        let times = self.connections.times(namespace, client, server);
+        times.map_or((false, false), |(began, last)| (last >= time, began > time))
     }
 
     /// The network namespace in which a circuit is recorded if its client is in `namespace`: that of the server's

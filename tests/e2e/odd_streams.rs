@@ -175,9 +175,14 @@ fn a_port_that_is_used_again_at_once() {
     }
     std::thread::sleep(std::time::Duration::from_millis(700));
     assert!(recorder.stop().success(), "{}", recorder.errors());
-    let line = |put: &Value| json!([put["user"], put["new"].as_f64(), put["source"]]);
-    let said: Vec<Value> = rig.puts(&["--pv", "PUT:LONG"]).iter().map(line).collect();
-    let expected: Vec<Value> =
-        circuits.map(|number| json!([format!("user{number}"), f64::from(number), "both"])).collect();
-    assert_eq!(said, expected);
+    let puts = rig.puts(&["--pv", "PUT:LONG"]);
+    for number in circuits {
+        let is_its = |put: &&Value| put["user"] == format!("user{number}");
+        let its: Vec<&Value> = puts.iter().filter(is_its).collect();
+        let [put] = its[..] else { panic!("{number}: {its:?}") };
+        // on a busy machine packets of several circuits come at once: then nobody may know which of them a thread has served
+        assert!(put["new"] == number || put["new"].is_null() && put["source"] == "packet", "{put}");
+    }
+    let both = puts.iter().filter(|put| put["source"] == "both").count();
+    assert!(both >= 20, "{both}: {puts:?}");
 }

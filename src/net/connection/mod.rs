@@ -38,6 +38,8 @@ pub(super) struct Connection<S> {
     closed: Option<Closed>,
     /// Whether the client's window is closed.
     is_stalled: bool,
+    /// Time of the first data, if its opening was captured; else 0.
+    pub began: u64,
     /// Time of the last packet or adoption.
     pub last: u64,
     /// Time of the last adoption; 0 for never.
@@ -93,6 +95,7 @@ impl<S> Connection<S> {
             half_closed: None,
             closed: None,
             is_stalled: false,
+            began: 0,
             last: 0,
             adopted: 0,
             is_alone: false,

@@ -118,9 +118,16 @@ impl<P: Protocol> Connections<P> {
         (connection.client == client).then(|| (&connection.state, connection.closed_at()))
     }
 
-    /// Time of the last packet of the connection between these ends, or of its adoption.
-    pub fn last(&self, namespace: Namespace, client: impl Into<End>, server: impl Into<End>) -> Option<u64> {
-        self.table.get(&Key::new(namespace, client.into(), server.into())).map(|connection| connection.last)
+    /// Of the connection between these ends: when it began, 0 if its opening was not captured; and the time of its last packet,
+    /// or of its adoption.
+    pub fn times(
+        &self,
+        namespace: Namespace,
+        client: impl Into<End>,
+        server: impl Into<End>,
+    ) -> Option<(u64, u64)> {
+        let connection = self.table.get(&Key::new(namespace, client.into(), server.into()))?;
+        Some((connection.began, connection.last))
     }
 
     /// How certain it is that a segment with data is of this protocol: 3 if its connection has shown a message, 2 if it begins

@@ -58,6 +58,7 @@ impl<P: Protocol> Connections<P> {
             let begins = !from_client && self.protocol.sender(segment.payload).is_some();
             let server = opening.server.or(begins.then_some(segment.sequence.wrapping_sub(1)));
             let opening = Opening { server, ..opening };
+            connection.began = time;
             connection.open(opening, &mut self.protocol);
             if self.confirms && opening.server.is_none() {
                 connection.await_server();

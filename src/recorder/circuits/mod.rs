@@ -277,12 +277,13 @@ impl Circuits {
             let open = ca.circuit(namespace, client, server).is_some();
             let then = ca.circuit_then(namespace, client, server, unknown.time);
             let waits = !all && now < unknown.noted.saturating_add(PACKETS_LAG);
+            let (has_come, is_later) = ca.has_come_to(namespace, client, server, unknown.time);
             let circuit = match then {
+                // the one that it served is over, and nothing is known of it any more
+                Some(_) if is_later => continue,
                 Some(circuit) if !open => circuit,
                 // the one that seems open may be an earlier one from the same port, of which the end is still to come
-                _ if waits
-                    && (then.is_none() || !ca.has_come_to(namespace, client, server, unknown.time)) =>
-                {
+                _ if waits && (then.is_none() || !has_come) => {
                     self.server_threads.unknown.push(unknown);
                     continue;
                 }
