@@ -199,7 +199,7 @@ fn drawings_have_a_step_for_each_value() {
     }
     // which has no lines for what came after the end, and says so
     let (code, samples, said) = plant.outcome(&["values", "LI:PHASE:SP", "--utc", "--format", "databrowser"]);
-    assert!(code == 0 && said.contains("left out 1 gaps"), "{said}");
+    assert!(code == 0 && said.contains("left out 1 gap"), "{said}");
     let own = plant.truth.puts().iter().filter(|put| put["pv"] == "LI:PHASE:SP").count();
     // the first was read by the recorder
     assert_eq!(samples.lines().filter(|line| !line.starts_with('#')).count(), own + 1, "{samples}");
