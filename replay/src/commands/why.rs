@@ -426,6 +426,9 @@ fn places(logs: &Logs, records: &[&str]) -> BTreeSet<(String, String)> {
     found
 }
 
+/// A run, an IOC and a record.
+type Place = (usize, String, String);
+
 /// What is noted beside the answers.
 #[derive(Clone, Default)]
 struct Missed {
@@ -438,7 +441,7 @@ struct Missed {
     /// The logs, to look up what other runs saw.
     logs: Option<Rc<Logs>>,
     /// What was looked up: by run, IOC and record, when that was recorded.
-    beside: RefCell<HashMap<(usize, String, String), Vec<(i64, i64)>>>,
+    beside: RefCell<HashMap<Place, Vec<(i64, i64)>>>,
 }
 
 impl Missed {

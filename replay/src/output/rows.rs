@@ -301,7 +301,7 @@ fn push_quoted(to: &mut String, text: &str) {
 /// after each semicolon, too, also within quotes. A number is no formula.
 fn guarded(text: &str) -> Cow<'_, str> {
     // only what begins with a sign, or has a semicolon before it
-    if !text.starts_with(SIGNS) && !(text.contains(';') && text.contains(SIGNS)) {
+    if !(text.starts_with(SIGNS) || text.contains(';') && text.contains(SIGNS)) {
         return text.into();
     }
     let mut guarded = String::with_capacity(text.len() + 1);

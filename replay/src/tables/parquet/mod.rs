@@ -73,11 +73,14 @@ pub struct Parquet<W: Write + Send + 'static> {
     pub size: usize,
 }
 
+/// What a thread returns: what it was given, and whether all could be written; nothing if it was given nothing.
+type Written<W> = Option<(Box<Groups<W>>, io::Result<()>)>;
+
 /// Where row groups go.
 enum To<W: Write + Send + 'static> {
     Here(Box<Groups<W>>),
     /// A thread adds one; it returns what it was given, and whether that could be written.
-    Thread(JoinHandle<Option<(Box<Groups<W>>, io::Result<()>)>>),
+    Thread(JoinHandle<Written<W>>),
     /// A thread had it that has panicked.
     Gone,
 }
