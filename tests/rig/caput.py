@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for EPICS Base's caput and caget, which a Python package has for x86-64 only: called by either name, does what
-scripts of iocreplay need of it, over Channel Access by libca, as those of Base 7.0 were seen to do it.
+"""Stands in for EPICS Base's caput and caget, which a Python package has for x86-64 only: called by either name, does
+what scripts of iocreplay need of it, over Channel Access by libca, as those of Base 7.0 were seen to do it.
 
     caput [-c] [-w SECONDS] [-n | -s | -S | -a] PV VALUE...
     caget [-t] [-w SECONDS] [-n | -s | -S] [-g 17] [-# N] PV

@@ -41,10 +41,13 @@ fn a_ca_link_within_the_ioc_makes_no_packet() {
 fn the_name_of_a_links_target_is_held_once() {
     let mut story = story();
     for (time, pv) in (1..).map(|n| n * MS).zip(["T:SP", "T:SP", "R:FAR"]) {
-        story
-            .process(time, SCAN, -100, "scanList", CALC)
-            .link(time + 1, SCAN, -300, CALC, pv, 2.0)
-            .complete(time + 2, SCAN, -200, CALC, 2.0);
+        story.process(time, SCAN, -100, "scanList", CALC).link(time + 1, SCAN, -300, CALC, pv, 2.0).complete(
+            time + 2,
+            SCAN,
+            -200,
+            CALC,
+            2.0,
+        );
     }
     let chains = story.chains();
     let links = chains.iter().flat_map(|chain| &chain.spans).filter_map(|span| match &span.kind {
