@@ -31,6 +31,7 @@ use crate::linux::kernel::UPROBE_PMU;
 use crate::linux::opened::Opened;
 use crate::linux::reader::file::ATTRIBUTES;
 use crate::linux::FileId;
+use crate::probes::thread::Thread;
 use crate::probes::{deferred_close, removal};
 
 /// Place of a probe.
@@ -92,8 +93,8 @@ impl std::error::Error for ProbeError {}
 /// Instruction at each place when it was probed, and the probes there.
 type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], Vec<Bound>)>;
 
-/// The thread that a probe is bound to, and its program.
-type Bound = (i32, &'static str);
+/// The thread that a probe is bound to, its program, and the thread as one of an IOC's process.
+type Bound = (i32, &'static str, Option<Thread>);
 
 /// Places that have probes.
 #[derive(Default)]
@@ -139,9 +140,9 @@ impl Attacher {
         planned: &Planned,
         opened: &Opened,
         spot: &Spot,
-        thread: u32,
+        thread: Thread,
     ) -> Result<Probe, ProbeError> {
-        self.attach_as(Step::Probe, planned, opened, spot, thread)
+        self.attach_as(Step::Probe, planned, opened, spot, (thread.tid, Some(thread)))
     }
 
     /// The same for iocrec itself, which is probed before any IOC.
@@ -151,7 +152,7 @@ impl Attacher {
         planned: &Planned,
         opened: &Opened,
         spot: &Spot,
-        thread: u32,
+        (thread, whose): (u32, Option<Thread>),
     ) -> Result<Probe, ProbeError> {
         let Spot { file, offset, code } = *spot;
         let program = self.object.progs().find(|program| program.name() == planned.name);
@@ -164,7 +165,7 @@ impl Attacher {
             return Err(ProbeError::StillKept);
         }
         let _placing = removal::placing();
-        let bound_to = (thread, planned.name);
+        let bound_to = (thread, planned.name, whose);
         self.held.hold((file, offset), code, bound_to)?;
         let attached = libbpf::listen(|| {
             if let Some(event) = self.event(opened, offset, thread) {
@@ -249,11 +250,17 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> io::Result<Link> {
 
 impl Held {
     /// Notes a probe at a place. If the place held a different instruction, waits until it is released; likewise if it has the
-    /// same probe of that thread, as after an exec or where placing it was given up: each hit would be recorded twice.
+    /// same probe of that thread, or of another one of its process that lives: each hit would be recorded twice. So it is after an
+    /// exec, if they were placed again before that was known, and where placing them was given up.
     fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW], bound: Bound) -> Result<(), ProbeError> {
+        let is_hit = |other: &Bound| {
+            let (Some(thread), Some(own)) = (other.2, bound.2) else { return other.0 == bound.0 };
+            other.0 == bound.0 || thread.pid == own.pid && thread.lives()
+        };
+        let is_same = |other: &Bound| other.1 == bound.1 && is_hit(other);
         let is_taken = |places: &mut Places| {
             let held = places.get(&place);
-            held.is_some_and(|(before, probes)| *before != code || probes.contains(&bound))
+            held.is_some_and(|(before, probes)| *before != code || probes.iter().any(is_same))
         };
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let _wanted = is_taken(&mut places).then(removal::wanted);
@@ -292,9 +299,10 @@ impl Drop for Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::thread;
 
-    const ONE: Bound = (1, "process");
-    const TWO: Bound = (2, "process");
+    const ONE: Bound = (1, "process", None);
+    const TWO: Bound = (2, "process", None);
 
     #[test]
     fn a_place_that_held_something_else_is_waited_for() {
@@ -324,6 +332,34 @@ mod tests {
         let overwritten = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW], TWO));
         assert_eq!(held.hold(place, [1; CODE_WINDOW], ONE), Err(ProbeError::StillThere));
         assert_eq!(overwritten.join().unwrap(), Err(ProbeError::StillHeld));
+    }
+
+    /// Those of another thread of the process, which are hit as long as that lives.
+    #[test]
+    fn another_thread_of_the_process_is_waited_for() {
+        let held = Arc::new(Held::default());
+        let (place, pid) = (((1, 2), 0x1000), std::process::id());
+        let own = thread::living(pid, nix::unistd::gettid().as_raw() as u32).unwrap();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            let _ = ended.recv();
+        });
+        let other = thread::living(pid, told.recv().unwrap()).unwrap();
+        let bound = |thread: Thread| (thread.tid as i32, "process", Some(thread));
+        held.hold(place, [1; CODE_WINDOW], bound(other)).unwrap();
+        held.hold(place, [1; CODE_WINDOW], TWO).unwrap();
+        assert_eq!(held.hold(place, [1; CODE_WINDOW], bound(own)), Err(ProbeError::StillThere));
+        drop(end);
+        sleeper.join().unwrap();
+        // the kernel may take a moment
+        let mut ends = 0;
+        while other.lives() && ends < 1000 {
+            std::thread::sleep(Duration::from_millis(10));
+            ends += 1;
+        }
+        assert_eq!(held.hold(place, [1; CODE_WINDOW], bound(own)), Ok(()));
     }
 
     #[test]

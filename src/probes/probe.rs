@@ -231,12 +231,15 @@ impl Probes {
         if self.hold() {
             return Hold::Holds;
         }
-        let Some(thread) = self.lasting() else { return Hold::Holds };
+        // a call before this one may have placed some
+        let begun = self.placed.iter().map(|placing| placing.thread).find(Thread::lives);
+        let thread = begun.filter(|_| self.is_of_process()).or_else(|| self.lasting());
+        let Some(thread) = thread else { return Hold::Holds };
         if self.placed.iter().all(|placing| placing.thread == thread) && self.thread == Some(thread) {
             return Hold::Holds; // only now it could be looked at
         }
         for placing in self.placed.iter_mut().filter(|placing| placing.thread != thread) {
-            match attacher.attach(&placing.spec.program, &placing.opened, &placing.spot, thread.tid) {
+            match attacher.attach(&placing.spec.program, &placing.opened, &placing.spot, thread) {
                 Ok(probe) => {
                     // the old one is no longer hit
                     removal::aside([std::mem::replace(&mut placing.probe, probe)]);
@@ -279,7 +282,7 @@ impl Probes {
         let thread = self.thread.filter(|thread| thread.lives()).or_else(|| self.lasting());
         let thread = thread.ok_or(ProbeError::Ended)?;
         let opened = target.module.opened.clone();
-        let probe = attacher.attach(&spec.program, &opened, &spot, thread.tid)?;
+        let probe = attacher.attach(&spec.program, &opened, &spot, thread)?;
         if !self.is_of_process() {
             removal::aside([probe]);
             return Err(ProbeError::Ended);

@@ -201,7 +201,7 @@ fn attempt(
     let spot = Spot { file: mapping.file, offset, code: elf::code(&opened, offset) };
     drop(look);
     let thread = nix::unistd::gettid().as_raw().cast_unsigned();
-    let probe = kernel.attacher.attach_as(Step::OwnProbe, &program, &opened, &spot, thread);
+    let probe = kernel.attacher.attach_as(Step::OwnProbe, &program, &opened, &spot, (thread, None));
     let probe = probe.map_err(SelfTestError::Probe)?;
     let traced = kernel.maps.trace(pid, layouts);
     if traced.is_ok() {

@@ -39,7 +39,7 @@ pub fn lasting(pid: u32) -> Option<Thread> {
 }
 
 /// The thread with that id, if it lives.
-fn living(pid: u32, tid: u32) -> Option<Thread> {
+pub fn living(pid: u32, tid: u32) -> Option<Thread> {
     let stat = process::text(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // fields 3 and 22 (proc(5)); the name, field 2, may hold spaces and brackets
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
