@@ -111,7 +111,8 @@ impl Decoder {
     }
 
     /// Whether packets between these ends have come from `time` or later, and whether these are of a circuit that began later. If
-    /// none have, another one may seem open that had ended by then.
+    /// none have, another one may seem open that had ended by then; not one that is older than the capture: the server's memory
+    /// names its channels, and the put that the first hit shows must not wait for that.
     pub fn has_come_to(
         &self,
         namespace: Namespace,
@@ -120,7 +121,7 @@ impl Decoder {
         time: u64,
     ) -> (bool, bool) {
         let times = self.connections.times(namespace, client, server);
-        times.map_or((false, false), |(began, last)| (last >= time, began > time))
+        times.map_or((false, false), |(began, last)| (began == 0 || last >= time, began > time))
     }
 
     /// The network namespace in which a circuit is recorded if its client is in `namespace`: that of the server's
