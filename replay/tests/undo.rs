@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{run, write_events, MS, SECOND};
+use common::{ca_put, complete, process, put as put_of, run, write_events, CLIENT, MS, SECOND};
 use iocrec_log::event::*;
 use std::fs;
 use std::path::Path;
@@ -303,6 +303,78 @@ fn what_two_recorders_saw_is_put_back_once() {
         assert!(row.contains("\"count\":2") && row.contains("\"changed_between\":false"), "{row}");
         assert!(row.contains("\"from\":\"d\"") && row.contains("\"to\":\"a\""), "{row}");
     }
+}
+
+/// A recorder that does not know whose a put is may tell of it before the other one, which began the series with an earlier put.
+/// What somebody else really wrote between two puts still ends the series.
+#[test]
+fn a_put_that_is_told_first_as_nobodys_goes_on_with_the_series() {
+    let (record, rtype) = (10, || "stringout".to_owned());
+    for other_wrote in [false, true] {
+        let here = tempfile::tempdir().unwrap();
+        // the first is known to write for alice; the other one sees each later put a moment earlier
+        for (name, run, early) in [("one", 7, 0), ("other", 8, 10_000)] {
+            let name_of = "T:ONE".to_owned();
+            let field =
+                Field { id: 60, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::String, menu: None };
+            let mut events = vec![
+                (MS, Fact::from(Record { id: record, ioc: 1, address: 1, name: name_of, rtype: rtype() })),
+                (MS, Fact::from(field)),
+            ];
+            if name == "one" {
+                events.push((MS, Fact::ServerThread(ServerThread { thread: 1, circuit: 1 })));
+            }
+            events.extend(put(SECOND - early, record, "a", "b"));
+            let found = if other_wrote { "c" } else { "b" };
+            if other_wrote {
+                let by_nobody = |(time, fact): (u64, Fact)| match fact {
+                    Fact::Put(put) => (time, Fact::from(Put { thread: 3, ..*put })),
+                    Fact::Process(process) => (time, Fact::Process(Process { thread: 3, ..process })),
+                    Fact::Complete(done) => (time, Fact::Complete(Complete { thread: 3, ..done })),
+                    fact => (time, fact),
+                };
+                events.extend(put(2 * SECOND - early, record, "b", "c").into_iter().map(by_nobody));
+            }
+            events.extend(put(3 * SECOND - early, record, found, "d"));
+            write_events(&here.path().join(name), "box1", run, events);
+        }
+        let words = ["undo", "--since", "2026-01-01", "one", "other", "--utc", "--format", "jsonl"];
+        let words: Vec<&str> = words.into_iter().chain(["--user", "alice"]).collect();
+        let (code, row, err) = run(here.path(), &words);
+        assert!(code == 0, "{err}");
+        let (count, to) = if other_wrote { (1, "c") } else { (2, "a") };
+        assert!(row.contains(&format!("\"count\":{count}")), "{other_wrote}: {row}");
+        assert!(row.contains("\"from\":\"d\"") && row.contains(&format!("\"to\":\"{to}\"")), "{row}");
+    }
+}
+
+/// On a loaded machine the IOC reads a message long after it came. One recorder saw it, the other one the IOC's function alone.
+#[test]
+fn a_put_whose_message_came_long_before_is_put_back_once() {
+    let here = tempfile::tempdir().unwrap();
+    for (name, run) in [("packets", 7), ("probes", 8)] {
+        let mut events = Vec::new();
+        let mut put_at = |time: u64, ioid: u32, old: f64, new: f64| {
+            if name == "packets" {
+                events.push((time, ca_put(1, 1, false, ioid, new)));
+            }
+            let later = time + 40 * MS;
+            let (outer, inner) = (-1000, -1100);
+            let call = |kind, sp, site| put_of(kind, CLIENT, sp, site, (1, 1), old, new);
+            events.push((later, call(PutKind::PutField, outer, 1)));
+            events.push((later + 1000, call(PutKind::Put, inner, 0)));
+            events.push((later + 2000, process(CLIENT, inner, 0, 1)));
+            events.push((later + 3000, complete(CLIENT, -1200, 1, new, 0)));
+        };
+        put_at(SECOND, 1, 1.0, 2.0);
+        put_at(3 * SECOND, 2, 2.0, 3.0);
+        write_events(&here.path().join(name), "box1", run, events);
+    }
+    let words = ["undo", "--since", "2026-01-01", "packets", "probes", "--utc", "--format", "jsonl"];
+    let (code, row, err) = run(here.path(), &words);
+    assert!(code == 0, "{err}");
+    assert!(row.contains("\"count\":2") && row.contains("\"changed_between\":false"), "{row}");
+    assert!(row.contains("\"from\":3") && row.contains("\"to\":1"), "{row}");
 }
 
 /// The end of processing shows the beginning of a long text, which is no other than the whole.

@@ -62,19 +62,43 @@ struct Series {
     count: u64,
     /// The put of somebody else before the series, but after earlier selected puts.
     before: Option<Box<KeptPut>>,
-    /// The put of somebody else after it.
-    after: Option<Box<KeptPut>>,
+    /// The put of somebody else after it, the last one.
+    after: Option<Box<Other>>,
+    /// The one before that.
+    earlier: Option<Box<Other>>,
+    /// When the last put of the series was written.
+    written: i64,
     /// Whether a put of it found another value than the one before had left.
     has_changed: bool,
 }
 
+/// A put of somebody else, as far as its recorder knows.
+struct Other {
+    put: KeptPut,
+    /// When it was written.
+    written: i64,
+}
+
 impl Series {
-    fn beginning_with(first: KeptPut, before: Option<Box<KeptPut>>) -> Box<Series> {
-        Box::new(Series { first, last: None, count: 1, before, after: None, has_changed: false })
+    fn beginning_with(first: KeptPut, written: i64, before: Option<Box<KeptPut>>) -> Box<Series> {
+        let (last, after, earlier) = (None, None, None);
+        Box::new(Series { first, last, count: 1, before, after, earlier, written, has_changed: false })
     }
 
     fn last(&self) -> &KeptPut {
         self.last.as_ref().unwrap_or(&self.first)
+    }
+
+    /// Whether this put is its last one, of which another recorder tells.
+    fn ends_with(&self, put: &KeptPut, written: i64) -> bool {
+        self.after.is_none() && is_told_again((self.last(), self.written), (put, written))
+    }
+}
+
+impl Other {
+    /// Whether this put is the same, of which another recorder tells.
+    fn is(&self, put: &KeptPut, written: i64) -> bool {
+        is_told_again((&self.put, self.written), (put, written))
     }
 }
 
@@ -308,31 +332,48 @@ fn take(
     };
     let [host, ioc] = [&put.host, &put.ioc].map(|name| name.as_deref().unwrap_or_default());
     let name = Name { common: texts.common(host, ioc, field), record: record.as_str().into() };
+    // its message came before; where it was not seen, its time is that of the call
+    let written = put.written.unwrap_or(put.even);
     let (held, put) = (all.len(), keeper.keep(put));
     match all.get_mut(&name) {
         // also where that recorder does not know whose it is
-        Some(series) if series.after.is_none() && is_told_again(series.last(), &put) => {}
-        Some(series) if !selected => series.after = Some(Box::new(put)),
-        Some(series) if series.after.is_none() => {
-            let has_changed = has_changed(series.last(), &put);
-            series.has_changed |= has_changed;
-            series.count += 1;
-            series.last = Some(put);
+        Some(series) if series.ends_with(&put, written) => {}
+        Some(series) if !selected => {
+            let next = Box::new(Other { put, written });
+            match series.after.take() {
+                Some(after) if after.is(&next.put, written) => {
+                    let knows_user = after.put.who.user.is_some();
+                    series.after = Some(if knows_user { after } else { next });
+                }
+                after => (series.earlier, series.after) = (after, Some(next)),
+            }
         }
         Some(series) => {
-            let before = series.after.take();
-            *series = Series::beginning_with(put, before);
+            // a recorder that does not know whose it is has told of it before
+            if series.after.as_ref().is_some_and(|after| after.is(&put, written)) {
+                series.after = series.earlier.take();
+            }
+            match series.after.take() {
+                Some(before) => *series = Series::beginning_with(put, written, Some(Box::new(before.put))),
+                None => {
+                    let has_changed = has_changed(series.last(), &put);
+                    series.has_changed |= has_changed;
+                    series.count += 1;
+                    (series.last, series.written) = (Some(put), written);
+                }
+            }
         }
         None if !selected => {}
         None if held >= MAX_FIELDS => plan.full = true,
-        None => _ = all.insert(name, Series::beginning_with(put, None)),
+        None => _ = all.insert(name, Series::beginning_with(put, written, None)),
     }
 }
 
-/// Whether another recorder tells of the same put: it found the value that the last one had overwritten, at the same time.
-fn is_told_again(last: &KeptPut, next: &KeptPut) -> bool {
+/// Whether another recorder tells of the same put: it found the value that the last one had overwritten, at the same time. `written`:
+/// when each was written.
+fn is_told_again((last, written): (&KeptPut, i64), (next, next_written): (&KeptPut, i64)) -> bool {
     let is_alike = |one: &Value, other: &Value| same(one, other) == Some(true);
-    next.even().abs_diff(last.even()) <= AT_ONCE
+    next_written.abs_diff(written) <= AT_ONCE
         && is_alike(&last.old_value(), &next.old_value())
         && is_alike(&last.new_value(), &next.new_value())
         && same(&last.old_value(), &last.new_value()) == Some(false)
@@ -445,7 +486,8 @@ fn judge(
     if is_whole && same(&old, &new) == Some(true) && series.after.is_none() && series.count == 1 {
         return None;
     }
-    let obstacle = obstacle(field, &old, &new, last, series.after.as_deref(), now.as_ref())
+    let after = series.after.as_ref().map(|after| &after.put);
+    let obstacle = obstacle(field, &old, &new, last, after, now.as_ref())
         .or_else(|| is_other_type(first, last).then_some(Obstacle::OtherType));
     let (rtype, doubt) = (texts.shared(&of.rtype), now.and_then(|now| now.doubt));
     Some(Undo { name, rtype, dbf: of.dbf, value: old, left: new, series, obstacle, doubt })

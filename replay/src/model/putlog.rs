@@ -141,6 +141,9 @@ pub struct PutLine {
     pub dbf: Option<Dbf>,
     /// Whether the IOC's function that writes fields was seen to be reached.
     pub wrote: bool,
+    /// When that was, a place in the order of time: all recorders of a machine see it at once, while the message that asked for it
+    /// came before, and one may have missed that.
+    pub written: Option<i64>,
     /// The protocol of the message that requested it: `ca` or `pva`; `None` if no message was seen.
     pub protocol: Option<&'static str>,
     /// What PVAccess adds, if it came by that.
@@ -757,6 +760,7 @@ fn line(
         rtype: put.record.and_then(|record| text(context.record(record)?.rtype)),
         dbf: definition.map(|definition| definition.dbf),
         wrote: put.wrote,
+        written: put.written.map(|time| chain.run.even(time)),
         protocol: put.packet.as_ref().map(|packet| if packet.pva.is_some() { "pva" } else { "ca" }),
         pva,
         process,

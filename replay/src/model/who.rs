@@ -102,6 +102,7 @@ fn made_by(put: &PutLine) -> PutLine {
         rtype: None,
         dbf: None,
         wrote: false,
+        written: None,
         protocol: put.protocol,
         pva: None,
         process: put.process.clone(),

@@ -44,6 +44,7 @@ pub fn put() -> PutLine {
         rtype: Some("ao".into()),
         dbf: Some(Dbf::Double),
         wrote: true,
+        written: None,
         protocol: Some("ca"),
         pva: None,
         process: None,
