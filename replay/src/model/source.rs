@@ -171,8 +171,10 @@ fn begins(first: Option<&SegmentFile>, set: Option<SetLater>) -> i64 {
     let Some(block) = blocks.find(has_events) else { return created };
     let run = Run::new(set);
     block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
-    let hits = block.events.iter().filter(|event| event.fact.class() != Class::Definition);
-    let first = hits.map(|event| event.time).min().or(block.events.first().map(|event| event.time));
+    // Definitions count as well: when an IOC was named and recorded is told at its place in time, too. Clocks keep their own.
+    let of_run = |event: &&Event| !matches!(event.fact, Fact::Clock(_) | Fact::SegmentEnd(_));
+    let times = block.events.iter().filter(of_run).map(|event| event.time);
+    let first = times.min().or(block.events.first().map(|event| event.time));
     let wall = first.and_then(|first| run.context().wall(first));
     wall.unwrap_or(created)
 }
