@@ -9,7 +9,7 @@ use common::{
 use iocrec_log::event::*;
 use iocreplay::model::value::same;
 use iocreplay::states::state::FieldState;
-use iocreplay::{states, Filter, Logs, ValueLine};
+use iocreplay::{states, Entry, Filter, Logs, ValueLine};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -337,6 +337,68 @@ fn a_loss_counts_for_records_that_the_other_recorder_leaves_out() {
     assert_eq!(at(place.path(), "T:CALC", 60 * SECOND), (Value::Double(4.0), None), "seen since");
     let (_, out, _) = run(place.path(), &["values", "T:CALC", ".", "--utc"]);
     assert!(out.contains("17 events lost"), "{out}");
+}
+
+/// Of three recorders one lost hits, one leaves the record out, and one saw it.
+#[test]
+fn what_any_other_recorder_saw_is_certain() {
+    let loss = |since, time| {
+        let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+        (time, Fact::Loss(Loss { source, count: 17, since, cause }))
+    };
+    let end = || (70 * SECOND, Fact::Mark("end".into()));
+    let place = tempfile::tempdir().unwrap();
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(40 * SECOND, 2, 3.0));
+    events.extend([loss(41 * SECOND, 42 * SECOND), end()]);
+    write_events(&place.path().join("first"), "box1", 7, events);
+    write_events(&place.path().join("second"), "box1", 9, vec![attached(20 * SECOND, SECOND, ""), end()]);
+    write_without_calc(&place.path().join("third"), vec![attached(30 * SECOND, SECOND, ""), end()]);
+    assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), None));
+}
+
+/// The recorder that came last loses hits, and the one beside it saw all. What both lost at once nobody saw.
+#[test]
+fn what_the_last_recorder_lost_another_one_saw() {
+    let loss = |since, time| {
+        let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+        (time, Fact::Loss(Loss { source, count: 17, since, cause }))
+    };
+    let end = || (70 * SECOND, Fact::Mark("end".into()));
+    let doubt = "may have changed since: 17 events lost: ring buffer full".to_owned();
+    for (both, doubt) in [(false, None), (true, Some(doubt))] {
+        let place = tempfile::tempdir().unwrap();
+        let mut events = vec![attached(100 * MS, 0, "")];
+        events.extend(processed(40 * SECOND, 2, 3.0));
+        if both {
+            events.push(loss(40_500 * MS, 41_500 * MS));
+        }
+        events.push(end());
+        write_events(&place.path().join("first"), "box1", 7, events);
+        let events = vec![attached(30 * SECOND, SECOND, ""), loss(41 * SECOND, 42 * SECOND), end()];
+        write_events(&place.path().join("last"), "box1", 8, events);
+        assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), doubt), "{both}");
+    }
+}
+
+/// The first block of a log tells when its recorder was attached, and of hits from long after. What another one saw in between comes
+/// after the one and before the others.
+#[test]
+fn entries_of_two_recorders_come_in_order() {
+    let place = tempfile::tempdir().unwrap();
+    let mut events = vec![attached(100 * MS, 0, "")];
+    for second in 1..20 {
+        events.extend(processed(second * SECOND, 2, second as f64));
+    }
+    write_events(&place.path().join("first"), "box1", 7, events);
+    let mut events = vec![attached(200 * MS, SECOND, "")];
+    events.extend(processed(30 * SECOND, 2, 0.5));
+    write_events(&place.path().join("other"), "box1", 8, events);
+    let (logs, filter) = (Logs::open([place.path()]).unwrap(), Filter::default());
+    let is_unseen = |entry: &Entry| matches!(entry, Entry::Value(line) if line.unseen.is_some());
+    let entries = logs.history(&filter).filter(|entry| !is_unseen(entry));
+    let times: Vec<i64> = entries.map(|entry| entry.time()).collect();
+    assert!(times.len() > 20 && times.is_sorted(), "{times:?}");
 }
 
 /// What one recorder lost is no reason for doubt in `why` where another one saw it: one that records the record, and lost nothing

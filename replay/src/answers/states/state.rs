@@ -137,9 +137,20 @@ struct Recorder {
     attached: Option<i64>,
     /// Whether it is attached to it, whatever it records.
     is_attached: bool,
+    /// Until when it has last lost hits, or a part of its log is missing; a place in the order of time.
+    lost_until: i64,
 }
 
 impl Recorder {
+    fn of(run: Rc<Run>, ioc: IocId) -> Recorder {
+        Recorder { run, ioc, attached: None, is_attached: false, lost_until: i64::MIN }
+    }
+
+    /// Since when it has seen everything of the records that it records; `None` if it does not.
+    fn sees_since(&self) -> Option<i64> {
+        self.attached.map(|attached| attached.max(self.lost_until))
+    }
+
     fn is(&self, run: usize) -> bool {
         address(&self.run) == run
     }
@@ -156,10 +167,33 @@ impl Recorder {
     }
 }
 
-/// What one recorder of a process did not see, and another did: of the records that it records.
+/// What one recorder of a process did not see, and others did: each of the records that it records.
 struct SeenBeside {
-    by: Recorder,
+    by: Vec<Beside>,
     doubt: Doubt,
+}
+
+/// A recorder that saw what another one did not.
+struct Beside {
+    by: Recorder,
+    /// Since when, a place in the order of time; the earliest there is if it saw all of it.
+    since: i64,
+}
+
+impl SeenBeside {
+    /// Whether these recorders saw it, since these times.
+    fn is_by(&self, others: &[Beside]) -> bool {
+        let is_same = |(one, other): (&Beside, &Beside)| {
+            Rc::ptr_eq(&one.by.run, &other.by.run) && one.since == other.since
+        };
+        self.by.len() == others.len() && self.by.iter().zip(others).all(is_same)
+    }
+
+    /// Values of a record last seen before this time are in doubt. `records`: whether a recorder records it.
+    fn doubted_until(&self, mut records: impl FnMut(&Recorder) -> bool) -> i64 {
+        let seen = self.by.iter().filter(|beside| records(&beside.by)).map(|beside| beside.since).min();
+        seen.unwrap_or(i64::MAX).min(self.doubt.until)
+    }
 }
 
 /// The records that recorders record: with `--only` and `--exclude` not all that a process has. Looked up once for each
@@ -227,56 +261,66 @@ struct Process {
     /// When it was first known to run, and by when it had ended: places in the order of time.
     lived: (Option<i64>, Option<i64>),
     doubt: Option<Doubt>,
-    /// What one of its recorders did not see and another did: records that this one leaves out are in doubt.
+    /// What one of its recorders did not see and others did: records that all of these leave out are in doubt.
     seen_beside: Vec<SeenBeside>,
     /// Whether processing is recorded, as far as the log says so.
     attached: bool,
 }
 
 impl Process {
-    /// A run records it. `runs`: what went unseen in each.
-    fn is_recorded(&mut self, run: Rc<Run>, ioc: IocId, runs: &HashMap<usize, Doubt>) {
-        if let Some(former) = self.of.take().filter(|of| !self.is_left && !Rc::ptr_eq(&of.run, &run)) {
-            self.goes_on(former, runs);
+    /// A run records it from this time on.
+    fn is_recorded(&mut self, run: Rc<Run>, ioc: IocId, time: i64) {
+        let other = self.of.as_ref().filter(|of| !self.is_left && !Rc::ptr_eq(&of.run, &run));
+        // the begin of a log that was read late is no later one
+        let counts = other.and_then(|of| of.attached).is_none_or(|attached| attached <= time);
+        let recorder = Recorder::of(run, ioc);
+        if !counts {
+            self.goes_on(recorder);
+            return;
         }
-        let of = Recorder { run, ioc, attached: None, is_attached: false };
-        (self.of, self.is_left) = (Some(of), false);
+        if let Some(former) = self.of.take().filter(|of| !self.is_left && !of.is(address(&recorder.run))) {
+            self.goes_on(former);
+        }
+        (self.of, self.is_left) = (Some(recorder), false);
     }
 
-    /// Another run counts from now on, which saw nothing of what this one has lost so far.
-    fn goes_on(&mut self, former: Recorder, runs: &HashMap<usize, Doubt>) {
-        if let Some(doubt) = runs.get(&address(&former.run)) {
-            worse(&mut self.doubt, doubt.clone());
-        }
+    /// A run goes on beside the one that counts.
+    fn goes_on(&mut self, other: Recorder) {
         if self.beside.len() < MAX_BESIDE {
-            self.beside.push(former);
+            self.beside.push(other);
         }
     }
 
     /// A run is attached to it from this time on.
-    fn is_attached(&mut self, run: usize, time: i64, runs: &HashMap<usize, Doubt>) {
-        if let Some(place) = self.beside.iter().position(|other| other.is(run)) {
+    fn is_attached(&mut self, run: usize, time: i64) {
+        let counted = self.of.as_ref().and_then(|of| of.attached);
+        let place = self.beside.iter().position(|other| other.is(run));
+        if let Some(place) = place.filter(|_| counted.is_none_or(|counted| counted <= time)) {
             let later = self.beside.swap_remove(place);
             if let Some(former) = self.of.replace(later) {
-                self.goes_on(former, runs);
+                self.goes_on(former);
             }
         }
-        if let Some(of) = self.of.as_mut().filter(|of| of.is(run)) {
-            (of.attached, of.is_attached) = (Some(time).filter(|_| !of.leaves_out()), true);
+        if let Some(own) = self.recorders().find(|own| own.is(run)) {
+            (own.attached, own.is_attached) = (Some(time).filter(|_| !own.leaves_out()), true);
         }
         self.attached = true;
     }
 
+    /// All that record it: the one that counts, and those beside it.
+    fn recorders(&mut self) -> impl Iterator<Item = &mut Recorder> {
+        self.of.iter_mut().chain(&mut self.beside)
+    }
+
     /// A run is attached to it no more. If another one is, that one counts from then on.
-    fn is_detached(&mut self, run: usize, runs: &HashMap<usize, Doubt>) {
-        let recorders = self.of.iter_mut().chain(&mut self.beside);
-        let own = recorders.filter(|recorder| recorder.is(run));
+    fn is_detached(&mut self, run: usize) {
+        let own = self.recorders().filter(|recorder| recorder.is(run));
         own.for_each(|recorder| (recorder.attached, recorder.is_attached) = (None, false));
         if self.of.as_ref().is_some_and(|of| of.is(run)) {
             if let Some(place) = self.beside.iter().rposition(|other| other.attached.is_some()) {
                 let other = self.beside.swap_remove(place);
                 if let Some(former) = self.of.replace(other) {
-                    self.goes_on(former, runs);
+                    self.goes_on(former);
                 }
             }
         }
@@ -288,38 +332,47 @@ impl Process {
         self.of.iter().chain(&self.beside).any(|recorder| recorder.is_attached)
     }
 
-    /// A run has seen nothing from `since` on, or not all. The one that counts has, if that is another one: from when it was
-    /// attached, and of the records that it records.
+    /// A run has seen nothing from `since` on, or not all. Others have, each of the records that it records: from when it was
+    /// attached, and had itself lost nothing more.
     fn is_unseen_by(&mut self, run: usize, since: i64, doubt: Doubt) {
-        let by = match &self.of {
-            _ if self.is_left => None,
-            Some(of) if !of.is(run) => Some(of),
-            _ => {
-                let saw = |other: &&Recorder| other.attached.is_some_and(|attached| attached <= since);
-                self.beside.iter().rev().filter(|other| !other.is(run)).find(saw)
-            }
-        };
-        let attached = by.and_then(|by| by.attached).unwrap_or(i64::MAX);
-        if since < attached {
-            let until = doubt.until.min(attached);
-            worse(&mut self.doubt, Doubt { until, ..doubt.clone() });
+        for own in self.recorders().filter(|own| own.is(run)) {
+            own.lost_until = own.lost_until.max(doubt.until);
         }
-        let Some(by) = by.filter(|_| doubt.until > attached) else { return };
-        let known = self.seen_beside.iter_mut().find(|known| known.by.is(address(&by.run)));
-        if let Some(known) = known {
+        let mut by: Vec<Beside> = Vec::new();
+        let others = self.of.iter().chain(&self.beside).filter(|other| !self.is_left && !other.is(run));
+        for other in others {
+            if let Some(from) = other.sees_since().filter(|from| *from < doubt.until) {
+                let since = if from <= since { i64::MIN } else { from };
+                by.push(Beside { by: other.clone(), since });
+            }
+        }
+        let Some(first) = by.iter().map(|beside| beside.since).min() else {
+            worse(&mut self.doubt, doubt);
+            return;
+        };
+        if first > since {
+            worse(&mut self.doubt, Doubt { until: first, ..doubt.clone() });
+        }
+        if let Some(known) = self.seen_beside.iter_mut().find(|known| known.is_by(&by)) {
             if known.doubt.until <= doubt.until {
                 known.doubt = doubt;
             }
-        } else if self.seen_beside.len() < MAX_BESIDE {
-            self.seen_beside.push(SeenBeside { by: by.clone(), doubt });
-        } else {
-            worse(&mut self.doubt, doubt);
+            return;
         }
+        if self.seen_beside.len() >= MAX_BESIDE {
+            // what has been over for longest concerns the fewest values
+            let oldest = self.seen_beside.iter().enumerate().min_by_key(|(_, known)| known.doubt.until);
+            if let Some(place) = oldest.map(|(place, _)| place) {
+                let oldest = self.seen_beside.swap_remove(place);
+                worse(&mut self.doubt, oldest.doubt);
+            }
+        }
+        self.seen_beside.push(SeenBeside { by, doubt });
     }
 
-    /// The same of a loss in a run, if that goes on beside the one that counts.
-    fn is_lost_beside(&mut self, run: usize, since: i64, doubt: &Doubt) {
-        if self.beside.iter().any(|other| other.is(run)) {
+    /// A run has lost something of what it records.
+    fn is_lost_by(&mut self, run: usize, since: i64, doubt: &Doubt) {
+        if self.of.iter().chain(&self.beside).any(|own| own.is(run)) {
             self.is_unseen_by(run, since, doubt.clone());
         }
     }
@@ -369,7 +422,6 @@ pub struct State {
     /// Boxed: a table that grows is there twice, and has room for more than is in it.
     fields: Keyed<Key, Box<Seen>>,
     processes: BTreeMap<Rc<IocProcess>, Process>,
-    runs: HashMap<usize, Doubt>,
     left_out: Keyed<Place, Doubt>,
     /// The records with which the chains of each record began, in runs whose chains are sampled.
     roots: Keyed<Place, Roots<Rc<str>>>,
@@ -390,7 +442,6 @@ impl State {
             count_from: None,
             fields: Keyed::default(),
             processes: BTreeMap::new(),
-            runs: HashMap::new(),
             left_out: Keyed::default(),
             roots: Keyed::default(),
             unfinished: Keyed::default(),
@@ -486,12 +537,12 @@ impl State {
         match entry {
             Entry::Process { time, process, run, ioc } if time <= self.limit(&process) => {
                 let known = self.processes.entry(process).or_default();
-                known.is_recorded(run, ioc, &self.runs);
+                known.is_recorded(run, ioc, time);
                 known.ended = None;
                 known.lived = (known.lived.0.or(Some(time)), None);
             }
             Entry::Attached { time, process, run } if time <= self.limit(&process) => {
-                self.processes.entry(process).or_default().is_attached(run, time, &self.runs);
+                self.processes.entry(process).or_default().is_attached(run, time);
             }
             Entry::Disabled { time, process, record } if time <= self.limit(&process) => {
                 self.set_by_processing.disabled(&process, &record);
@@ -540,6 +591,10 @@ impl State {
         let before = self.fields.get(&key).map(|seen| &**seen);
         if before.is_none() && self.fields.len() >= MAX_FIELDS {
             self.full = true;
+            return;
+        }
+        // of a log that was read late
+        if before.is_some_and(|before| line.even < before.even) {
             return;
         }
         let equal = before.and_then(|before| {
@@ -661,17 +716,14 @@ impl State {
                 if unseen.kind == Kind::RunEnd && over <= limit {
                     of.is_left_by(unseen.run);
                 } else if unseen.open && over <= limit {
-                    of.is_detached(unseen.run, &self.runs);
+                    of.is_detached(unseen.run);
                 }
                 of.is_unseen_by(unseen.run, since, doubt);
             }
             (_, None, _) => {
                 for of in self.processes.values_mut() {
-                    of.is_lost_beside(unseen.run, since, &doubt);
+                    of.is_lost_by(unseen.run, since, &doubt);
                 }
-                let mut known = self.runs.remove(&unseen.run);
-                worse(&mut known, doubt);
-                known.into_iter().for_each(|known| drop(self.runs.insert(unseen.run, known)));
             }
         }
     }
@@ -679,16 +731,15 @@ impl State {
     /// Why a value is in doubt.
     fn doubt(&self, (process, record, field): &Key, seen: &Seen) -> Option<&Doubt> {
         let of = self.processes.get(process);
-        let run = of.and_then(|of| of.of.as_ref()).map(|of| address(&of.run));
-        let of_run = run.and_then(|run| self.runs.get(&run));
         let place = || (Rc::clone(process), Rc::clone(record));
         let left = (!self.left_out.is_empty()).then(|| self.left_out_with(&place())).flatten();
         let may_be_unfinished = &**field == "VAL" && !self.unfinished.is_empty();
         let unfinished = may_be_unfinished.then(|| self.unfinished.get(&place())).flatten();
         let beside = of.into_iter().flat_map(|of| &of.seen_beside);
         let beside = beside.filter(|beside| beside.doubt.until > seen.even);
-        let beside = beside.filter(|beside| !self.recorded.borrow_mut().has(&beside.by, record));
-        [of.and_then(|of| of.doubt.as_ref()), of_run, left, unfinished]
+        let records = |by: &Recorder| self.recorded.borrow_mut().has(by, record);
+        let beside = beside.filter(|beside| beside.doubted_until(records) > seen.even);
+        [of.and_then(|of| of.doubt.as_ref()), left, unfinished]
             .into_iter()
             .flatten()
             .chain(beside.map(|beside| &beside.doubt))
@@ -862,7 +913,7 @@ mod tests {
     #[test]
     fn names_of_records_are_held_up_to_a_bound() {
         let run = Rc::new(Run::new(None));
-        let by = Recorder { run: Rc::clone(&run), ioc: 1, attached: None, is_attached: false };
+        let by = Recorder::of(Rc::clone(&run), 1);
         let names = |id, name: &str| {
             let record = Record { id, ioc: 1, address: 1, name: name.into(), rtype: "ai".into() };
             run.apply(0, &Fact::from(record));
@@ -878,5 +929,22 @@ mod tests {
         assert_eq!(recorded.held, MAX_HELD);
         let mut recorded = Recorded { looked: MAX_LOOKED, ..Recorded::default() };
         assert!(!recorded.has(&by, "A"));
+    }
+
+    /// What comes late of a recorder that began earlier makes it no later one.
+    #[test]
+    fn a_recorder_whose_begin_is_read_late_does_not_count_as_the_last() {
+        let [one, other] = [0, 0].map(|_| Rc::new(Run::new(None)));
+        let counts = |process: &Process| process.of.as_ref().map(|of| address(&of.run));
+        let mut process = Process::default();
+        process.is_recorded(Rc::clone(&one), 1, 500);
+        process.is_attached(address(&one), 600);
+        process.is_recorded(Rc::clone(&other), 1, 100);
+        process.is_attached(address(&other), 200);
+        assert_eq!(counts(&process), Some(address(&one)));
+        assert!(process.beside.iter().any(|beside| beside.attached == Some(200)));
+        // its probes are placed anew
+        process.is_attached(address(&other), 700);
+        assert_eq!(counts(&process), Some(address(&other)));
     }
 }
