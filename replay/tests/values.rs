@@ -520,6 +520,89 @@ fn what_the_other_recorder_leaves_out_is_told_to_its_end() {
     assert_eq!(gaps, expected, "{out}");
 }
 
+/// The gaps of a PV that `values` tells: why, and since when, to the hundredth of a second.
+fn gaps(directory: &Path, pv: &str) -> Vec<String> {
+    let (code, out, err) = run(directory, &["values", pv, ".", "--utc"]);
+    assert_eq!(code, 0, "{err}");
+    let gaps = out.lines().filter_map(|line| line.split_once("not recorded: ")?.1.split_once('.'));
+    gaps.map(|(gap, _)| gap.to_owned()).collect()
+}
+
+const END: (u64, Fact) = (70 * SECOND, Fact::Mark(String::new()));
+
+/// A recorder whose probes are placed anew has missed nothing that another one recorded meanwhile.
+#[test]
+fn what_another_recorder_saw_is_no_gap() {
+    let why = "a thread had ended";
+    let events = || {
+        let mut events = vec![attached(100 * MS, 0, "")];
+        events.extend(processed(10 * SECOND, 2, 3.0));
+        let detached = Detached { ioc: 1, since: 20 * SECOND, cause: why.into() };
+        events.push((20 * SECOND, Fact::Detached(detached)));
+        events.extend([attached(25 * SECOND, 20 * SECOND, why), END]);
+        events
+    };
+    let place = tempfile::tempdir().unwrap();
+    write_events(&place.path().join("first"), "box1", 7, events());
+    write_events(&place.path().join("other"), "box1", 8, vec![attached(5 * SECOND, SECOND, ""), END]);
+    assert_eq!(gaps(place.path(), "T:CALC"), [""; 0]);
+    assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), None));
+    // the other one leaves the record out, or comes too late
+    let place = tempfile::tempdir().unwrap();
+    write_events(&place.path().join("first"), "box1", 7, events());
+    write_without_calc(&place.path().join("other"), vec![attached(5 * SECOND, SECOND, ""), END]);
+    let told = gaps(place.path(), "T:CALC");
+    assert!(told.contains(&format!("{why} since 2026-09-21T14:13:40")), "{told:?}");
+    let place = tempfile::tempdir().unwrap();
+    write_events(&place.path().join("first"), "box1", 7, events());
+    write_events(&place.path().join("other"), "box1", 8, vec![attached(22 * SECOND, SECOND, ""), END]);
+    let told = gaps(place.path(), "T:CALC");
+    assert!(told.contains(&format!("{why} since 2026-09-21T14:13:40")), "{told:?}");
+}
+
+/// A recorder that leaves out processing, or the same records as the one that goes on, ends no gap: only who records them does.
+#[test]
+fn a_recorder_that_leaves_out_records_ends_no_gap_of_them() {
+    let nobody = "no recorder in the logs was attached to it since 2026-09-21T14:13:";
+    let left_out = "the recorder that was attached to it leaves out records since 2026-09-21T14:13:";
+    let first = || {
+        let mut events = vec![attached(100 * MS, 0, "")];
+        events.extend(processed(10 * SECOND, 2, 3.0));
+        events.push((20 * SECOND, Fact::Mark("end".into())));
+        events
+    };
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(*ioc),
+        _ => None,
+    });
+    let without = Ioc { not_probed: vec![NO_PROCESSING.to_owned()], ..demo.unwrap() };
+    // it comes when nobody records, or before and goes on
+    for (since, until, expected) in [
+        (30, 65, vec![format!("{nobody}40"), format!("{left_out}50")]),
+        (5, 50, vec![format!("{nobody}40")]),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        write_events(&place.path().join("first"), "box1", 7, first());
+        let end = (until * SECOND, Fact::Mark("end".into()));
+        let named = (SECOND, Fact::from(without.clone()));
+        let events = vec![named, attached(since * SECOND, SECOND, ""), end];
+        write_events(&place.path().join("other"), "box1", 8, events);
+        write_events(&place.path().join("third"), "box1", 9, vec![attached(60 * SECOND, SECOND, ""), END]);
+        assert_eq!(gaps(place.path(), "T:CALC"), expected, "{since}");
+    }
+    // two that leave out the record, and at last one that records it
+    let place = tempfile::tempdir().unwrap();
+    write_events(&place.path().join("first"), "box1", 7, first());
+    write_without_calc(&place.path().join("other"), vec![attached(5 * SECOND, SECOND, ""), END]);
+    let is_left_out = |fact: &Fact| matches!(fact, Fact::Record(record) if record.name == "T:CALC");
+    let definitions = definitions("box1").into_iter().filter(|fact| !is_left_out(fact)).collect();
+    let events = vec![attached(30 * SECOND, SECOND, ""), END];
+    write_defined(&place.path().join("third"), definitions, 10, events, 0);
+    write_events(&place.path().join("fourth"), "box1", 9, vec![attached(60 * SECOND, SECOND, ""), END]);
+    assert_eq!(gaps(place.path(), "T:CALC"), [format!("{left_out}40")]);
+    assert_eq!(gaps(place.path(), "T:SP"), [""; 0]);
+}
+
 /// What a recorder read that leaves out processing, another one beside it would have seen change.
 #[test]
 fn what_one_recorder_leaves_out_another_one_sees() {

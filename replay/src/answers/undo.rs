@@ -439,7 +439,9 @@ fn values_before(logs: &Logs, filter: &Filter, all: &All) -> HashMap<Name, Value
         };
         if let Some(unseen) = &line.unseen {
             // until the next value, nothing is certain
-            before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.even.0));
+            if !unseen.is_seen_beside {
+                before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.even.0));
+            }
             continue;
         }
         let name = name_with([&line.host, &line.ioc, &line.field], &line.record);

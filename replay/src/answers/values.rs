@@ -25,7 +25,7 @@ use crate::recent::NOTED;
 use crate::shown_names::may_follow;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId, Value};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 impl Logs {
@@ -96,6 +96,11 @@ impl Logs {
 const MAX_FIELDS: usize = 500_000;
 /// Values that wait for an earlier one; likewise.
 const MAX_WAITING: usize = 500_000;
+/// Records looked at for what recorders leave out, and processes for those that others followed; likewise. Beyond that, a recorder may
+/// leave out what another one records.
+const MAX_LOOKED: usize = 50_000_000;
+/// Runs that have recorded a process before nobody did; likewise.
+const MAX_BY: usize = 16;
 
 /// Start times of processes are known in hundredths of a second, and wall clocks are set.
 pub(crate) const CLOCK_STEP: i64 = 1_000_000_000;
@@ -187,22 +192,50 @@ pub struct History<'a> {
     /// The processes that a run has ceased to record.
     left: HashMap<Rc<IocProcess>, Left>,
     /// IOCs recorded in each run.
-    recorded: HashMap<usize, Vec<Rc<IocProcess>>>,
-    /// The runs that are attached to each process and record its processing, with its number there.
-    attached: HashMap<Rc<IocProcess>, Vec<(Rc<Run>, IocId)>>,
+    recorded: HashMap<usize, BTreeSet<Rc<IocProcess>>>,
+    /// The runs that are attached to each process and record its processing.
+    attached: HashMap<Rc<IocProcess>, Vec<Recorder>>,
+    /// See [`MAX_LOOKED`].
+    looked: usize,
     /// Is shown each chain.
     tap: Option<Tap<'a>>,
 }
 
+/// A run that is attached to a process.
+#[derive(Clone)]
+struct Recorder {
+    run: Rc<Run>,
+    /// The number of the process there.
+    ioc: IocId,
+    /// Since when, a place in the order of time.
+    since: i64,
+}
+
+impl Recorder {
+    /// Whether it was told not to record processing.
+    fn leaves_out_processing(&self) -> bool {
+        self.run.context().ioc(self.ioc).is_some_and(Ioc::leaves_out_processing)
+    }
+
+    /// Whether its records are known.
+    fn has_records(&self) -> bool {
+        self.run.context().records().any(|record| record.ioc == self.ioc)
+    }
+}
+
 /// A process that a run records no more.
 struct Left {
-    /// When it was last known to be recorded there.
+    /// Since when nobody records it, or some of its records.
     time: Moment,
+    /// When it was last known.
+    last: Moment,
     /// The run; held, so that no other has its number.
     run: Rc<Run>,
     /// Whether it was attached, and recorded processing.
     recorded: bool,
-    /// The runs that go on, and leave out records that this one recorded; empty if none goes on.
+    /// The runs that did since somebody else recorded all of it.
+    by: Vec<Recorder>,
+    /// The runs that go on, and leave out records that were recorded; empty if none goes on.
     beside: Vec<usize>,
 }
 
@@ -230,6 +263,7 @@ impl<'a> History<'a> {
             left: HashMap::new(),
             recorded: HashMap::new(),
             attached: HashMap::new(),
+            looked: 0,
             tap: None,
         }
     }
@@ -329,6 +363,7 @@ impl<'a> History<'a> {
             kind,
             count: 0,
             cause: String::new(),
+            is_seen_beside: false,
         };
         match what {
             What::Begin => {}
@@ -341,8 +376,7 @@ impl<'a> History<'a> {
             What::Ioc(ioc) => {
                 let process = self.process(&run, ioc);
                 let recorded = self.recorded.entry(number).or_default();
-                if !recorded.contains(&process) && recorded.len() < MAX_FIELDS {
-                    recorded.push(Rc::clone(&process));
+                if recorded.len() < MAX_FIELDS && recorded.insert(Rc::clone(&process)) {
                     self.restarted(&process, time, &run);
                     self.wait(even, Entry::Process { time: even, process, run, ioc });
                 }
@@ -371,24 +405,19 @@ impl<'a> History<'a> {
             What::Attached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
                 self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process), run: number });
-                let records = !run.context().ioc(ioc).is_some_and(Ioc::leaves_out_processing);
-                if records && self.attached.len() < MAX_FIELDS {
-                    let runs = self.attached.entry(Rc::clone(&process)).or_default();
-                    if !runs.iter().any(|(other, _)| Rc::ptr_eq(other, &run)) {
-                        runs.push((Rc::clone(&run), ioc));
-                    }
+                let own = Recorder { run: Rc::clone(&run), ioc, since: even };
+                let records = !own.leaves_out_processing();
+                if records {
+                    self.attaches(&process, &own);
                 }
-                // an older process: the recorder of an earlier run may have had it, until before this one began. What a run
-                // leaves out it also leaves out when its probes are placed anew.
-                let ends = |left: &Left| !left.goes_on() || records && !left.beside.contains(&number);
-                let is_over = self.left.get(&process).is_some_and(ends);
-                let left = if is_over { self.left.remove(&process) } else { None };
+                let left = self.takes_over(&process, &own, records, time);
                 let since = match &left {
                     Some(left) if left.recorded || cause.is_empty() => left.time,
                     // nor did the run that has ended record it until then
                     Some(left) => left.time.min(since),
                     None => since,
                 };
+                let is_left = left.is_some();
                 let cause = match left {
                     Some(left) if left.goes_on() => LEFT_OUT.to_owned(),
                     Some(_) if run.lacks_beginning() => why(true).to_owned(),
@@ -396,29 +425,32 @@ impl<'a> History<'a> {
                     None => cause,
                 };
                 if !cause.is_empty() {
+                    let is_seen_beside = !is_left && self.is_seen_beside(&process, &own, since);
                     let unseen = unseen(Kind::Unrecorded, since, Some(process));
-                    self.unseen(Unseen { cause, ..unseen }, &run);
+                    self.unseen(Unseen { cause, is_seen_beside, ..unseen }, &run);
                 }
             }
             What::Detached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
                 // the run ends: the recorder takes no more hits, but its log goes on for a moment
                 let kind = if cause.is_empty() { Kind::RunEnd } else { Kind::Unrecorded };
+                let mut is_seen_beside = false;
                 if cause.is_empty() {
                     if let Some(recorded) = self.recorded.get_mut(&number) {
-                        recorded.retain(|other| *other != process);
+                        recorded.remove(&process);
                     }
                     self.is_left(Rc::clone(&process), &run, since);
                 } else {
-                    self.detaches(&process, number);
+                    let own = self.detaches(&process, number);
+                    is_seen_beside = own.is_some_and(|own| self.is_seen_beside(&process, &own, since));
                 }
                 let unseen = unseen(kind, since, Some(process));
-                self.unseen(Unseen { open: true, cause, ..unseen }, &run);
+                self.unseen(Unseen { open: true, cause, is_seen_beside, ..unseen }, &run);
             }
             What::Ended { ioc, how } => {
                 let process = self.process(&run, ioc);
                 if let Some(recorded) = self.recorded.get_mut(&number) {
-                    recorded.retain(|other| *other != process);
+                    recorded.remove(&process);
                 }
                 if let Some(left) = self.left.remove(&process) {
                     self.were_left_out(&process, &left, time);
@@ -430,20 +462,98 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A run records a process no more. Unless another one is attached to it, nobody does; and nobody the records that the other
-    /// one leaves out. Of those, what was not recorded begins earlier than when that one ends as well.
-    fn is_left(&mut self, process: Rc<IocProcess>, run: &Rc<Run>, time: Moment) {
-        let own = self.detaches(&process, address(run));
-        let others = self.attached.get(&process).map(Vec::as_slice).unwrap_or_default();
-        let beside: Vec<usize> = others.iter().map(|(other, _)| address(other)).collect();
-        let recorded = own.is_some();
-        if !beside.is_empty() && !own.is_some_and(|own| leave_out(others, &own, self.filter)) {
+    /// A run is attached to a process, and records its processing.
+    fn attaches(&mut self, process: &Rc<IocProcess>, own: &Recorder) {
+        if self.attached.len() >= MAX_FIELDS && !self.attached.contains_key(process) {
             return;
         }
-        let left = Left { time, run: Rc::clone(run), recorded, beside };
-        if let Some(before) = self.left.insert(Rc::clone(&process), left) {
-            self.were_left_out(&process, &before, time);
+        let runs = self.attached.entry(Rc::clone(process)).or_default();
+        match runs.iter_mut().find(|other| Rc::ptr_eq(&other.run, &own.run)) {
+            Some(known) => *known = own.clone(),
+            None => runs.push(own.clone()),
         }
+    }
+
+    /// A run is attached to a process that others have left: the recorder of an earlier run may have had it, until before this one
+    /// began. Takes what is over by that. What is over is not over for records that were recorded and that this one leaves out, as
+    /// all do with `--no-process`; what a run leaves out it also leaves out when its probes are placed anew.
+    fn takes_over(
+        &mut self,
+        process: &Rc<IocProcess>,
+        own: &Recorder,
+        records: bool,
+        time: Moment,
+    ) -> Option<Left> {
+        let left = self.left.get(process)?;
+        let goes_on = left.goes_on();
+        if left.beside.contains(&address(&own.run)) || goes_on && !records {
+            return None;
+        }
+        let (run, by) = (Rc::clone(&left.run), left.by.clone());
+        let leaves_out = !records || own.has_records() && by.iter().any(|by| self.leave_out(process, by));
+        if !leaves_out {
+            return self.left.remove(process);
+        }
+        let mut beside = self.beside(process);
+        if !records {
+            beside.push(address(&own.run));
+        }
+        if goes_on {
+            self.left.get_mut(process)?.beside = beside;
+            return None;
+        }
+        let recorded = !by.is_empty();
+        let next = Left { time, last: time, run, recorded, by, beside };
+        self.left.insert(Rc::clone(process), next)
+    }
+
+    /// The numbers of the runs that are attached to a process.
+    fn beside(&self, process: &Rc<IocProcess>) -> Vec<usize> {
+        let others = self.attached.get(process).map(Vec::as_slice).unwrap_or_default();
+        others.iter().map(|other| address(&other.run)).collect()
+    }
+
+    /// Whether the runs that are attached to a process leave out a record that matches, and that another one recorded.
+    fn leave_out(&mut self, process: &Rc<IocProcess>, by: &Recorder) -> bool {
+        let others = self.attached.get(process).map(Vec::as_slice).unwrap_or_default();
+        leave_out(others, by, self.filter, &mut self.looked)
+    }
+
+    /// Whether others have been attached to a process since this time that record whatever matches of what this run does.
+    fn is_seen_beside(&mut self, process: &Rc<IocProcess>, own: &Recorder, since: Moment) -> bool {
+        let others = self.attached.get(process).into_iter().flatten();
+        let saw = |other: &&Recorder| !Rc::ptr_eq(&other.run, &own.run) && other.since <= since.even;
+        let others: Vec<Recorder> = others.filter(saw).cloned().collect();
+        !others.is_empty() && !leave_out(&others, own, self.filter, &mut self.looked)
+    }
+
+    /// A run records a process no more. Unless another one is attached to it, nobody does; and nobody the records that the other
+    /// one leaves out. Of those, what was not recorded begins earlier than when that one ends as well. Where nobody recorded it when
+    /// the run ended, it was not recorded for longer.
+    fn is_left(&mut self, process: Rc<IocProcess>, run: &Rc<Run>, time: Moment) {
+        let own = self.detaches(&process, address(run));
+        let beside = self.beside(&process);
+        let leaves_out = match &own {
+            Some(own) => beside.is_empty() || self.leave_out(&process, own),
+            None => beside.is_empty(),
+        };
+        if !leaves_out {
+            return;
+        }
+        if let Some(left) = self.left.get_mut(&process).filter(|left| own.is_none() && !left.goes_on()) {
+            left.last = time;
+            return;
+        }
+        let before = self.left.remove(&process);
+        if let Some(before) = &before {
+            self.were_left_out(&process, before, time);
+        }
+        let recorded = own.is_some();
+        let mut by = before.map(|before| before.by).unwrap_or_default();
+        if by.len() < MAX_BY {
+            by.extend(own);
+        }
+        self.left.insert(process, Left { time, last: time, run: Rc::clone(run), recorded, by, beside });
     }
 
     /// The runs that went on when another one had ended have left out records until then.
@@ -462,14 +572,15 @@ impl<'a> History<'a> {
             kind: Kind::Unrecorded,
             count: 0,
             cause: LEFT_OUT.to_owned(),
+            is_seen_beside: false,
         };
         self.unseen(unseen, &left.run);
     }
 
     /// A run is attached to a process no more; with its number there, if it was.
-    fn detaches(&mut self, process: &Rc<IocProcess>, run: usize) -> Option<(Rc<Run>, IocId)> {
+    fn detaches(&mut self, process: &Rc<IocProcess>, run: usize) -> Option<Recorder> {
         let runs = self.attached.get_mut(process)?;
-        let place = runs.iter().position(|(other, _)| address(other) == run);
+        let place = runs.iter().position(|other| address(&other.run) == run);
         let own = place.map(|place| runs.swap_remove(place));
         if runs.is_empty() {
             self.attached.remove(process);
@@ -480,6 +591,10 @@ impl<'a> History<'a> {
     /// Notes the end of processes that this one, which has the same name and host, must have followed unseen: it was
     /// started after the run that recorded them had ended.
     fn restarted(&mut self, process: &Rc<IocProcess>, time: Moment, run: &Rc<Run>) {
+        if self.looked >= MAX_LOOKED {
+            return;
+        }
+        self.looked = self.looked.saturating_add(self.left.len());
         let started = run.wall(process.start);
         let follows = |before: &IocProcess, left: Moment| {
             let same = before.host == process.host && may_follow(&before.ioc, before.pid, &process.ioc);
@@ -489,7 +604,7 @@ impl<'a> History<'a> {
         let before: Vec<_> = self
             .left
             .iter()
-            .filter(|(before, left)| !left.goes_on() && follows(before, left.time))
+            .filter(|(before, left)| !left.goes_on() && follows(before, left.last))
             .map(|(before, left)| (Rc::clone(before), left.time))
             .collect();
         for (before, since) in before {
@@ -505,6 +620,7 @@ impl<'a> History<'a> {
                 kind: Kind::Ended,
                 count: 0,
                 cause: RESTARTED.to_owned(),
+                is_seen_beside: false,
             };
             self.unseen(unseen, run);
         }
@@ -653,8 +769,9 @@ impl<'a> Values<'a> {
     /// Whether something unseen is to be shown.
     fn concerns(&mut self, unseen: &Unseen) -> bool {
         let Some(gaps) = &mut self.gaps else { return false };
-        if unseen.kind == Kind::RunEnd {
-            return false; // if the log goes on, another line says until when
+        // if the log goes on, another line says until when
+        if unseen.kind == Kind::RunEnd || unseen.is_seen_beside {
+            return false;
         }
         let time = self.filter.since.is_none_or(|since| unseen.time >= since)
             && self.filter.until.is_none_or(|until| unseen.since < until);
@@ -695,17 +812,24 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Whether runs leave out a record of a process which matches the filter, and which another one records.
-fn leave_out(others: &[(Rc<Run>, IocId)], own: &(Rc<Run>, IocId), filter: &Filter) -> bool {
-    let context = own.0.context();
-    let records = context.records().filter(|record| record.ioc == own.1 && has_record(filter, record.name));
+/// Whether runs leave out a record of a process which matches the filter, and which another one records. `looked`: the records looked
+/// at so far.
+fn leave_out(others: &[Recorder], own: &Recorder, filter: &Filter, looked: &mut usize) -> bool {
+    let count = |recorder: &Recorder| recorder.run.context().record_count();
+    let counts = others.iter().map(count).fold(count(own), usize::saturating_add);
+    if *looked >= MAX_LOOKED {
+        return true;
+    }
+    *looked = looked.saturating_add(counts);
+    let context = own.run.context();
+    let records = context.records().filter(|record| record.ioc == own.ioc && has_record(filter, record.name));
     let mut names: HashSet<Box<str>> = records.map(|record| record.name.into()).collect();
-    for (run, ioc) in others {
+    for other in others {
         if names.is_empty() {
             break;
         }
-        let context = run.context();
-        for record in context.records().filter(|record| record.ioc == *ioc) {
+        let context = other.run.context();
+        for record in context.records().filter(|record| record.ioc == other.ioc) {
             names.remove(record.name);
         }
     }
@@ -762,6 +886,7 @@ impl Iterator for Values<'_> {
                             kind: Kind::Unfinished,
                             count: 0,
                             cause: String::new(),
+                            is_seen_beside: false,
                         };
                         return Some(ValueLine::of_unseen(unseen, process));
                     }

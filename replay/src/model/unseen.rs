@@ -40,6 +40,8 @@ pub struct Unseen {
     pub count: u64,
     /// Why, or how it ended; empty where not known.
     pub cause: String,
+    /// Whether others that were attached all the time record whatever of it was asked for.
+    pub is_seen_beside: bool,
 }
 
 /// Kinds of what went unseen.

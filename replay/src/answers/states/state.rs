@@ -41,6 +41,9 @@ use std::rc::Rc;
 /// Fields held; a bound for hostile logs. The biggest IOCs have 100,000 records.
 pub const MAX_FIELDS: usize = 500_000;
 
+/// Processes held; likewise. Those of an IOC that is started every minute for two months.
+const MAX_PROCESSES: usize = 100_000;
+
 /// Recorders that record a process at a time; likewise.
 const MAX_BESIDE: usize = 16;
 
@@ -536,13 +539,13 @@ impl State {
     pub fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Process { time, process, run, ioc } if time <= self.limit(&process) => {
-                let known = self.processes.entry(process).or_default();
+                let Some(known) = self.process(process) else { return };
                 known.is_recorded(run, ioc, time);
                 known.ended = None;
                 known.lived = (known.lived.0.or(Some(time)), None);
             }
             Entry::Attached { time, process, run } if time <= self.limit(&process) => {
-                self.processes.entry(process).or_default().is_attached(run, time);
+                self.process(process).into_iter().for_each(|known| known.is_attached(run, time));
             }
             Entry::Disabled { time, process, record } if time <= self.limit(&process) => {
                 self.set_by_processing.disabled(&process, &record);
@@ -562,6 +565,15 @@ impl State {
                 None => {}
             },
         }
+    }
+
+    /// What is known of a process; `None` of a new one where there are too many.
+    fn process(&mut self, process: Rc<IocProcess>) -> Option<&mut Process> {
+        if self.processes.len() >= MAX_PROCESSES && !self.processes.contains_key(&process) {
+            self.full = true;
+            return None;
+        }
+        Some(self.processes.entry(process).or_default())
     }
 
     /// A record has begun to process, and was not seen to complete, or not at once.
@@ -589,7 +601,9 @@ impl State {
     fn value(&mut self, line: ValueLine) {
         let key = line.key();
         let before = self.fields.get(&key).map(|seen| &**seen);
-        if before.is_none() && self.fields.len() >= MAX_FIELDS {
+        // nor of a process of which nothing else could be held
+        let has_room = || self.processes.len() < MAX_PROCESSES || self.processes.contains_key(&key.0);
+        if before.is_none() && (self.fields.len() >= MAX_FIELDS || !has_room()) {
             self.full = true;
             return;
         }
@@ -703,7 +717,7 @@ impl State {
             (Kind::Ended, Some(process), _) => {
                 let words = unseen.words();
                 let ended = ((unseen.since, unseen.time), words);
-                let of = self.processes.entry(Rc::clone(process)).or_default();
+                let Some(of) = self.process(Rc::clone(process)) else { return };
                 (of.ended, of.lived.1) = (Some(ended), Some(over));
                 for ((of, ..), seen) in &mut self.fields {
                     if of == process {
@@ -712,7 +726,7 @@ impl State {
                 }
             }
             (_, Some(process), _) => {
-                let of = self.processes.entry(Rc::clone(process)).or_default();
+                let Some(of) = self.process(Rc::clone(process)) else { return };
                 if unseen.kind == Kind::RunEnd && over <= limit {
                     of.is_left_by(unseen.run);
                 } else if unseen.open && over <= limit {
