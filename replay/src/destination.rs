@@ -2,25 +2,18 @@
 //!
 //! Guarantees: a log is never written to, whatever name is used for the file; nothing is written into a log's
 //! directory; and an existing file stays as it is until everything is written, since the output goes to a file beside
-//! it, under another name, which then replaces it. No file is replaced, no mode taken over, and nothing handed over,
+//! it, under another name, which then replaces it; a signal leaves nothing of that. No file is replaced, no mode taken over, and nothing handed over,
 //! because another user has put a link, a file or a pipe in a directory for all, such as /tmp. What goes to a file whose
 //! name ends in `.gz` is packed with gzip.
 
 use crate::failure::{Conflict, Failure, UsageError};
 use crate::terminal::{self, progress};
+use crate::unfinished::Unfinished;
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-#[cfg(target_os = "linux")]
-use std::sync::atomic::{AtomicUsize, Ordering};
-#[cfg(target_os = "linux")]
-use std::sync::Arc;
-#[cfg(target_os = "linux")]
-use std::thread::sleep;
-#[cfg(target_os = "linux")]
-use std::time::Duration;
 
 /// File name extension of a segment.
 const SEGMENT: &str = ".iocrec";
@@ -56,6 +49,7 @@ pub struct Beside {
     own: PathBuf,
     to: PathBuf,
     written: bool,
+    _unfinished: Unfinished,
 }
 
 impl Destination {
@@ -63,10 +57,6 @@ impl Destination {
     pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Destination, Failure> {
         let Some(path) = named else { return Ok(Destination::standard()) };
         let plain = Destination::named("-o", path, logs)?;
-        #[cfg(target_os = "linux")]
-        if let Destination::Beside(beside) = &plain {
-            remove_at_signal(beside.own.clone());
-        }
         if !path.to_string_lossy().ends_with(PACKED) {
             return Ok(plain);
         }
@@ -229,7 +219,8 @@ impl Beside {
             io::ErrorKind::AlreadyExists => create("-2"),
             _ => Err(error),
         })?;
-        let beside = Beside { file, own, to, written: false };
+        let _unfinished = Unfinished::new(&own);
+        let beside = Beside { file, own, to, written: false, _unfinished };
         if let Some(like) = like {
             beside.file.set_permissions(permissions(&like, &beside.file.metadata()?))?;
         }
@@ -242,42 +233,6 @@ impl Drop for Beside {
         // Already renamed if all went well.
         let _ = fs::remove_file(&self.own);
     }
-}
-
-/// Removes this unfinished file if a signal ends the program meanwhile, as ^C does. Nothing is done about a signal that is ignored, as with
-/// nohup or in the background of a script: it ends nothing.
-#[cfg(target_os = "linux")]
-fn remove_at_signal(unfinished: PathBuf) {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    /// How often is looked whether one came.
-    const LOOK: Duration = Duration::from_millis(50);
-    let Some(ignored) = ignored_signals() else { return };
-    let came = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&came);
-    let watch = move || loop {
-        sleep(LOOK);
-        let signal = i32::try_from(seen.load(Ordering::Relaxed)).unwrap_or(0);
-        if signal > 0 {
-            let _ = fs::remove_file(&unfinished);
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        }
-    };
-    if std::thread::Builder::new().spawn(watch).is_err() {
-        return;
-    }
-    for (signal, number) in [(SIGHUP, 1), (SIGINT, 2), (SIGTERM, 15)] {
-        if (ignored >> (number - 1)) & 1 == 0 {
-            let _ = signal_hook::flag::register_usize(signal, Arc::clone(&came), number);
-        }
-    }
-}
-
-/// The signals that this program ignores, as bits from that of signal 1 on; `None` if /proc does not tell.
-#[cfg(target_os = "linux")]
-fn ignored_signals() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-    u64::from_str_radix(bits.trim(), 16).ok()
 }
 
 /// Refuses a symbolic link or a pipe of another user in a directory for all, such as /tmp: a link may lead to any file, and a pipe

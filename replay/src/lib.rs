@@ -63,6 +63,7 @@ mod suggest;
 pub mod tables;
 pub mod terminal;
 pub mod time;
+mod unfinished;
 mod width;
 pub mod wording;
 pub mod words;

@@ -6,6 +6,7 @@ use crate::destination::Destination;
 use crate::failure::{self, Failure, UsageError};
 use crate::out::{line, Out};
 use crate::terminal::{self, progress, style};
+use crate::unfinished;
 use crate::writing::Writing;
 use argh::{EarlyExit, FromArgs};
 use std::ffi::OsString;
@@ -158,6 +159,7 @@ fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let reading = command.reading();
     let file = reading.file();
     let failed = |error| Failure::output(error, file);
+    unfinished::remove_at_signals();
     let destination = Destination::open(file, &reading.logs)?;
     let styled = style::is_wanted(destination.is_terminal());
     let mut below = Writing::new(destination);

@@ -2,6 +2,7 @@
 
 use super::{Choice, Map, Redaction};
 use crate::found::Found;
+use crate::unfinished::Unfinished;
 use iocrec_log::event::{Event, Fact, SegmentEnd};
 use iocrec_log::format::{SegmentHeader, FACTS};
 use iocrec_log::reader::{Block, Cause, ReadError, Segment, SegmentFile};
@@ -79,6 +80,21 @@ impl fmt::Display for CopyError {
 struct Made {
     files: Vec<PathBuf>,
     directory: Option<PathBuf>,
+    /// The same for a signal.
+    unfinished: Vec<Unfinished>,
+}
+
+impl Made {
+    fn file(&mut self, path: PathBuf) {
+        self.unfinished.push(Unfinished::new(&path));
+        self.files.push(path);
+    }
+
+    /// It is whole.
+    fn is_finished(&mut self) {
+        (self.files, self.directory) = (Vec::new(), None);
+        self.unfinished.clear();
+    }
 }
 
 impl Drop for Made {
@@ -131,7 +147,7 @@ pub fn copy(
         map.write(&mut BufWriter::new(file)).map_err(|error| CopyError::Write(path, error))?;
         copied.unmapped = map.left_out();
     }
-    (made.files, made.directory) = (Vec::new(), None);
+    made.is_finished();
     Ok(copied)
 }
 
@@ -150,6 +166,7 @@ fn prepare(to: &Path, found: &Found, made: &mut Made) -> Result<(), CopyError> {
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, MODES.0);
             builder.create(to).map_err(failed)?;
+            made.unfinished.push(Unfinished::new(to));
             made.directory = Some(to.to_owned());
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -184,7 +201,7 @@ fn create_new(path: &Path, #[allow(unused_variables)] mode: u32) -> io::Result<F
 fn create_map(path: &Path, made: &mut Made) -> Result<(PathBuf, File), CopyError> {
     match create_new(path, MAP_MODE) {
         Ok(file) => {
-            made.files.push(path.to_owned());
+            made.file(path.to_owned());
             Ok((path.to_owned(), file))
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -199,7 +216,7 @@ fn create(to: &Path, file: &SegmentFile, header: &SegmentHeader, made: &mut Made
     let name = copy_name(&original, header, |name| to.join(name).exists());
     let path = to.join(name);
     let created = create_new(&path, MODES.1).map_err(|error| CopyError::Write(path.clone(), error))?;
-    made.files.push(path);
+    made.file(path);
     Ok(created)
 }
 

@@ -10,6 +10,7 @@ use super::refused::Refused;
 use super::schema::Of;
 use super::sheets::{check_links, create, Unwritten};
 use super::Format;
+use crate::unfinished::Unfinished;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -213,9 +214,11 @@ fn replace(path: &Path, last: usize, content: &impl Serialize) -> io::Result<()>
     let own = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     // what a run that was killed has left, or a link that somebody has put there
     let _ = fs::remove_file(&own);
-    let written = create(&own, last)
-        .and_then(|mut file| file.write_all(&serde_json::to_vec(content)?))
-        .and_then(|()| fs::rename(&own, path));
+    let written = create(&own, last).and_then(|mut file| {
+        let _unfinished = Unfinished::new(&own);
+        file.write_all(&serde_json::to_vec(content)?)?;
+        fs::rename(&own, path)
+    });
     written.inspect_err(|_| _ = fs::remove_file(&own))
 }
 

@@ -6,6 +6,7 @@
 use super::encoder::{Appended, Encoder, Row};
 use super::schema::{Of, Table};
 use super::Format;
+use crate::unfinished::Unfinished;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -52,6 +53,7 @@ struct Sheet {
     to: PathBuf,
     /// The number of the row that was last added, of those of all files.
     used: u64,
+    _unfinished: Unfinished,
 }
 
 /// All files that are begun.
@@ -195,9 +197,10 @@ impl Sheet {
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         let own = to.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let file = create(&own, WITHIN).map_err(unwritten)?;
+        let _unfinished = Unfinished::new(&own);
         let below = Appended::to(own.clone(), &file);
         match below.and_then(|below| Encoder::new(format, table, below)) {
-            Ok(encoder) => Ok(Sheet { encoder, own, to, used: 0 }),
+            Ok(encoder) => Ok(Sheet { encoder, own, to, used: 0, _unfinished }),
             Err(error) => {
                 let _ = fs::remove_file(&own);
                 Err(unwritten(error))
