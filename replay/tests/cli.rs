@@ -832,7 +832,7 @@ fn verify_says_what_is_wrong() {
         &[
             "  note    ",
             "it ends within a block: the recorder was writing it",
-            "or the end is missing",
+            "or the end is missing; other commands read up to there, say so, and have exit code 1",
             "; after 2026-09-21T14:13:",
         ],
         &["UNREADABLE ", "none.iocrec is not an iocrec segment"],

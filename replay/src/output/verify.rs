@@ -268,6 +268,9 @@ fn one(out: &mut Out, found: &Finding, line: &FindingLine) -> io::Result<()> {
             add!(out, " at byte {}, {} bytes", line.offset, line.length);
         }
         add!(out, ": {}", line.cause);
+        if found.fault == Fault::Unfinished {
+            add!(out, "; other commands read up to there, say so, and have exit code 1");
+        }
     }
     match (line.segments, line.blocks) {
         (0, 0) => {}
