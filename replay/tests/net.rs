@@ -561,6 +561,36 @@ fn beacons_of_servers_that_had_an_address_one_after_the_other() {
     assert_eq!(told, expected);
 }
 
+/// Nobody connected to the IOC while it was recorded. Its address is known by another IOC there, and its port by the definition; elsewhere
+/// the port may be anybody's.
+#[test]
+fn beacons_are_of_the_ioc_that_serves_at_the_port() {
+    let mut events = circuit(2, 31, address(5, 42_031));
+    for (_, fact) in &mut events {
+        match fact {
+            Fact::Circuit(circuit) => circuit.server.port = 5066,
+            Fact::CircuitEnds(ends) => ends.server = Some(2),
+            _ => {}
+        }
+    }
+    events.extend([
+        beacons(4, SERVER, BeaconsNoted::First, (30, 30), 0),
+        beacons(5, address(8, 5064), BeaconsNoted::First, (30, 30), 0),
+        beacons(6, address(9, 5068), BeaconsNoted::First, (30, 30), 0),
+        beacons(40, SERVER, BeaconsNoted::Overdue, (30, 31), 0),
+        (60 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() })),
+        beacons(70, SERVER, BeaconsNoted::Overdue, (30, 31), 0),
+        (90 * SECOND, Fact::Mark("end".into())),
+    ]);
+    let directory = log_of(events);
+    let told: Vec<String> = rows(directory.path(), &["--all"])
+        .iter()
+        .filter(|row| matches!(row["kind"].as_str(), Some("server_seen" | "beacons_missing")))
+        .map(|row| format!("{} {}", &row["time"].as_str().unwrap()[17..19], row["ioc"]))
+        .collect();
+    assert_eq!(told, [r#"24 "demo""#, "25 null", "26 null", r#"00 "demo""#, "30 null"]);
+}
+
 /// A circuit is over before the recorder has looked whose it is. The IOC is known by other circuits, while it runs.
 #[test]
 fn a_short_circuit_is_of_the_ioc_that_serves_there() {

@@ -4,10 +4,12 @@ use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Se
 use iocrec_log::event::{
     Address, Beacons, BeaconsNoted, Fact, Ioc, IocId, Ip6, Linkage, PvaBeacons, Registrations,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Servers; a bound for hostile logs.
 const MAX_SERVERS: usize = 10_000;
+/// IOCs that serve at one port, one after the other or in containers; likewise.
+const MAX_AT_PORT: usize = 64;
 /// A server that has just started sends beacons 20 ms apart, then ever more seldom: number 10 comes after some 20 s.
 const YOUNG: u32 = 10;
 /// The interval of PVAccess at first, nanoseconds: later ones are longer.
@@ -39,6 +41,59 @@ fn hex(guid: &[u8]) -> String {
 /// An address as text, with `?` for one that is not told.
 fn told(reading: &Reading, address: Address) -> String {
     reading.context.address(address).unwrap_or_else(|| format!("?:{}", address.port))
+}
+
+/// The recorded IOCs by the ports at which they serve: nobody may have connected to one while it was recorded.
+struct ByPort {
+    /// Where recorded IOCs are: addresses at which one served, or was a client. Others may serve at the same port elsewhere.
+    own: HashSet<(u64, u32)>,
+    /// When each started, and its number; by protocol and port.
+    iocs: HashMap<(bool, u16), Vec<(i64, IocId)>>,
+}
+
+impl ByPort {
+    fn of(reading: &Reading) -> ByPort {
+        let context = reading.context;
+        let mut own = HashSet::new();
+        for (id, circuit) in context.in_force().circuits.iter() {
+            let Some(ends) = context.circuit_ends(id) else { continue };
+            let both = [(ends.server, circuit.server), (ends.client, circuit.client)].into_iter();
+            let ours = both.filter(|(ioc, address)| ioc.is_some() && address.ip >= Ip6::END);
+            own.extend(ours.map(|(_, address)| without_port(ends.namespace, address)));
+        }
+        let mut iocs: HashMap<(bool, u16), Vec<(i64, IocId)>> = HashMap::new();
+        for ioc in context.iocs() {
+            let started = context.wall(ioc.start).unwrap_or(i64::MIN);
+            let ports = ioc.ca_ports.iter().map(|port| (false, *port));
+            for port in ports.chain(ioc.pva_ports.iter().map(|port| (true, *port))) {
+                let there = iocs.entry(port).or_default();
+                if there.len() < MAX_AT_PORT {
+                    there.push((started, ioc.id));
+                }
+            }
+        }
+        ByPort { own, iocs }
+    }
+
+    /// The only one that serves there, of those that were alive.
+    fn only<'a>(
+        &self,
+        (is_pva, namespace, server): (bool, u64, Address),
+        alive: impl Fn((i64, IocId)) -> Option<(i64, &'a Ioc)>,
+    ) -> Option<(i64, &'a Ioc)> {
+        if server.ip < Ip6::END || !self.own.contains(&without_port(namespace, server)) {
+            return None;
+        }
+        let there = self.iocs.get(&(is_pva, server.port)).filter(|there| there.len() < MAX_AT_PORT)?;
+        let mut alive = there.iter().filter_map(|ioc| alive(*ioc));
+        alive.next().filter(|_| alive.next().is_none())
+    }
+}
+
+/// An address without its port, and the network namespace in which it is meant.
+fn without_port(namespace: u64, address: Address) -> (u64, u32) {
+    let (namespace, Address { ip, .. }) = place(namespace, address);
+    (namespace, ip)
 }
 
 /// See the module.
@@ -80,10 +135,20 @@ impl Beaconing {
     /// The IOC that served at a place at a time, and when its program had started: the last that had by then, if it was alive.
     fn sender<'a>(&self, reading: &'a Reading, served: &Served, time: i64) -> Option<(i64, &'a Ioc)> {
         let (started, ioc) = served.range(..=time).next_back()?;
-        let was_alive = self.ended.get(ioc).is_none_or(|ended| time <= *ended);
-        let ioc = reading.context.ioc(*ioc).filter(|_| was_alive)?;
+        self.alive(reading, (*started, *ioc), time)
+    }
+
+    /// An IOC that started at a time, and when its program had, if it was alive at another time.
+    fn alive<'a>(
+        &self,
+        reading: &'a Reading,
+        (started, ioc): (i64, IocId),
+        time: i64,
+    ) -> Option<(i64, &'a Ioc)> {
+        let was_alive = started <= time && self.ended.get(&ioc).is_none_or(|ended| time <= *ended);
+        let ioc = reading.context.ioc(ioc).filter(|_| was_alive)?;
         let before = self.left.get(&(ioc.pid, ioc.start)).and_then(|ends| ends.range(..time).next_back());
-        Some((before.map_or(*started, |ended| *ended.max(started)), ioc))
+        Some((before.map_or(started, |ended| (*ended).max(started)), ioc))
     }
 
     /// `pva`: the whole fact, with PVAccess.
@@ -150,12 +215,18 @@ impl Beaconing {
     /// The lines, and how much was left out.
     pub(super) fn lines(mut self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
         let iocs = iocs_by_server(reading.context);
+        let by_port = ByPort::of(reading);
         let mut lines = Vec::new();
         for mut note in std::mem::take(&mut self.notes) {
             let of = note.beacons;
             // circuits over IPv6 are found by no address
             let served = iocs.get(&place(of.namespace, of.server)).filter(|_| of.server.ip >= Ip6::END);
-            let ioc = served.and_then(|served| self.sender(reading, served, note.since));
+            let ioc = match served {
+                Some(served) => self.sender(reading, served, note.since),
+                None => by_port.only((note.is_pva, of.namespace, of.server), |started| {
+                    self.alive(reading, started, note.since)
+                }),
+            };
             // anybody can send a beacon with its address, and no IOC's numbers begin again while its program runs
             let before = note.since.saturating_sub_unsigned(of.gap);
             let had_begun =
