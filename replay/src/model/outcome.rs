@@ -9,7 +9,8 @@
 //!   "ok" even so.
 //! - The CA server answers a WRITE only to refuse it. The absence of a refusal is not enough: it may not have been
 //!   captured. Together with a field that holds the requested value, or that has changed, it is.
-//! - A number written to PROC, or to the value of a record whose VAL has no special processing, can't be refused.
+//! - A number written to PROC, to an input that a calculation holds (A to L), or to the value of a record whose VAL has no
+//!   special processing, can't be refused.
 //! - A field has changed to the requested value, while nothing else wrote to it or processed its record.
 //!
 //! A field that still holds its old value proves no refusal: a put may have been accepted and have no effect. The
@@ -211,11 +212,17 @@ fn is_taken(
 }
 
 /// Whether `dbPut` accepts any value for the field. The conversion between numbers, and from text to text, never fails,
-/// and PROC and the value fields of these types have no special processing (the .dbd files of 3.14.12, 3.15.9 and 7.0.8).
+/// and PROC, the value fields of these types, and the inputs that a calculation holds have no special processing (the .dbd files of
+/// 3.14.12, 3.15.9 and 7.0.8).
 fn takes_all(field: &Field, put: &PutSpan) -> bool {
     let number = (Dbf::Char..=Dbf::Enum).contains(&put.dbf);
     if field.name == "PROC" {
         return number && put.wrote;
+    }
+    // from M on, only newer versions have them
+    let is_input = matches!(field.name.as_bytes(), [b'A'..=b'L']);
+    if is_input && matches!(field.rtype.as_str(), "calc" | "calcout" | "sel" | "sub") {
+        return number && put.wrote && put.count == 1;
     }
     field.name == "VAL"
         && put.wrote

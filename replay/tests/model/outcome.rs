@@ -214,6 +214,23 @@ fn any_number_may_be_written_to_proc() {
     assert_eq!(found.iter().map(|(status, ..)| &**status).collect::<Vec<_>>(), ["ok", "ok"], "{found:?}");
 }
 
+/// A link without PP, as of a dfanout: nothing processes, and nobody reads the field.
+#[test]
+fn a_number_to_an_input_of_a_calculation_is_taken() {
+    let taken = ("ok".to_owned(), Value::Double(5.0), true);
+    for (rtype, expected) in [("calc", taken), ("other", ("unknown".to_owned(), Value::Unknown, false))] {
+        let mut story = story();
+        let name = "A".to_owned();
+        let field = Field { id: VAL, ioc: 1, rtype: rtype.into(), name, dbf: Dbf::Double, menu: None };
+        story.run.apply(0, &Fact::from(field));
+        story
+            .process(SECOND, SCAN, -100, "scanList", FAN)
+            .put(SECOND + 1, PutKind::Put, SCAN, -300, "", CALC, 5.0)
+            .complete(SECOND + 2, SCAN, -200, FAN, 0.0);
+        assert_eq!(outcomes(&mut story), [expected], "{rtype}");
+    }
+}
+
 /// A server answers a WRITE only to refuse it: with a field that tells, that is enough.
 #[test]
 fn what_the_server_does_not_refuse() {
