@@ -465,6 +465,7 @@ fn an_alias_is_its_record() {
         (vec!["values", "T:OLDNAME.VAL"], vec!["values", "T:SP.VAL"]),
         (vec!["at", "2100-01-01", "--pv", "T:OLDNAME"], vec!["at", "2100-01-01", "--pv", "T:SP"]),
         (vec!["alarms", "--all", "--pv", "T:OLDNAME"], vec!["alarms", "--all", "--pv", "T:SP"]),
+        (vec!["puts", "--pv", "T:OLDNAME"], vec!["puts", "--pv", "T:SP"]),
         (vec!["traces", "--pv", "T:OLDNAME"], vec!["traces", "--pv", "T:SP"]),
         (vec!["graph", "--pv", "T:OLDNAME"], vec!["graph", "--pv", "T:SP"]),
         (vec!["top", "--pv", "T:OLDNAME"], vec!["top", "--pv", "T:SP"]),

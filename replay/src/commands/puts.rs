@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
-    Chosen, Growing, Reading, Since, TimeZone, Until,
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, with_aliases, ByPlace,
+    ByPv, ByWho, Chosen, Growing, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::follow::{follow, Timed, SETTLED};
@@ -153,7 +153,7 @@ impl Command for Puts {
         let zone = TimeZone::from(self).zone();
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
-        let filter = selection(&zone, &logs, &chosen)?;
+        let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
         logs.report_recorded_twice(&filter);
         let options = self.options();
         let mut writer = (self.format.writer)(&zone, &options);
