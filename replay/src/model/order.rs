@@ -9,7 +9,7 @@
 
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
-use super::peers::{self, Ends, Peers};
+use super::peers::{self, Ends, Peers, Place};
 use super::{run, value};
 use epics::pv::{link_target, Pv};
 use iocrec_log::event::{IocId, RecordId, SocketHolder};
@@ -48,6 +48,8 @@ const HELD: u64 = 120_000;
 const HELD_PER_MIB: u64 = 6_250;
 /// Links' puts from which on old ones are forgotten more often: a record that feeds itself makes 100,000 a second.
 const MANY_SENT: usize = 20_000;
+/// Stands for the namespace of a circuit where another log does not tell it.
+const ANY: u64 = u64::MAX;
 /// Depth to which links are followed: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
@@ -107,7 +109,7 @@ pub struct Order {
     forgot: i64,
     /// When old entries of `sent` were last removed.
     cleared: i64,
-    /// Circuits learned to belong to an IOC's links.
+    /// Circuits learned to belong to an IOC's links; each once more with [`ANY`] namespace.
     link_circuits: HashSet<Ends>,
     /// Runs that chains have come from, as addresses, and the number of each among all that are read.
     runs: HashMap<usize, Option<usize>>,
@@ -436,7 +438,7 @@ impl Order {
             let Some(Span { kind: SpanKind::Put(theirs), .. }) = other.root() else { return None };
             let (own, their) = (put.packet.as_ref()?, theirs.packet.as_ref()?);
             let same = address(other) != address(chain)
-                && self::ends(other) == Some(ends)
+                && self::ends(other).is_some_and(|other| peers::can_be_one(other, ends))
                 && (own.notify, own.dbr, put.count) == (their.notify, their.dbr, theirs.count)
                 && value::same(&put.requested, &theirs.requested) != Some(false);
             same.then_some(theirs.kind.is_some())
@@ -517,6 +519,12 @@ impl Order {
         client.ioc.filter(|_| run == number)
     }
 
+    /// Whether a circuit is known to be that of an IOC's links, in whichever log: one may not tell its namespace.
+    fn is_of_links(&self, (client, server, place): Ends) -> bool {
+        let has = |namespace| self.link_circuits.contains(&(client, server, Place { namespace, ..place }));
+        has(place.namespace) || has(0) || place.namespace == 0 && has(ANY)
+    }
+
     /// The put that the link made, if only one fits. `ioc`: the link's IOC, in its own run.
     fn target(&mut self, own: usize, ioc: Option<IocId>, time: i64, link: &LinkSpan) -> Option<Key> {
         let earliest =
@@ -582,18 +590,23 @@ impl Order {
         if !certain.is_empty() {
             found.retain(|(key, ..)| certain.contains(key));
         }
-        let known = |ends: &Option<Ends>| ends.is_none_or(|ends| self.link_circuits.contains(&ends));
+        let known = |ends: &Option<Ends>| ends.is_none_or(|ends| self.is_of_links(ends));
         if found.iter().any(|(_, ends, _)| known(ends)) {
             found.retain(|(_, ends, _)| known(ends));
         }
         let (first, ends, _) = *found.iter().min_by_key(|(key, ..)| *key)?;
         // an earlier put may be this link's, and this one anybody's
         let is_doubtful = certain.is_empty() && doubtful.is_some_and(|earlier| earlier < first);
-        if is_doubtful || found.iter().any(|(_, other, _)| *other != ends) {
+        let is_it = |other: &Option<Ends>| match (*other, ends) {
+            (Some(other), Some(ends)) => peers::can_be_one(other, ends),
+            (other, ends) => other == ends,
+        };
+        if is_doubtful || !found.iter().all(|(_, other, _)| is_it(other)) {
             return None;
         }
-        if self.link_circuits.len() < MAX_HELD {
-            self.link_circuits.extend(ends);
+        if let Some(ends) = ends.filter(|_| self.link_circuits.len() < MAX_HELD) {
+            let (client, server, place) = ends;
+            self.link_circuits.extend([ends, (client, server, Place { namespace: ANY, ..place })]);
         }
         // Seen at both ends of the circuit: take the end that tells more, as where the target's IOC was recorded.
         let latest = first.0.saturating_add(HOST_SKEW).saturating_add(self.most_ahead);

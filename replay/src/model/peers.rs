@@ -31,13 +31,41 @@ const MAX_SAME: usize = 1000;
 /// Differences of two logs that are remembered.
 const MAX_DIFFERENCES: usize = 1000;
 
-/// A circuit's ends, client and server, and a number for host and namespace for loopback addresses, else 0: the same in
-/// whichever log.
-pub type Ends = (Address, Address, u64);
+/// A circuit's ends, client and server, and where they are meant: the same in whichever log.
+pub type Ends = (Address, Address, Place);
+
+/// Where a circuit's addresses are meant: those of loopback belong to their host and network namespace, others are the same
+/// everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// A number for the host in its current boot; 0 for everywhere.
+    pub host: u64,
+    /// The network namespace; 0 for everywhere, and where it is not known: a recorder that has read a circuit out of a
+    /// server's memory, and captures none of its packets, does not know it.
+    pub namespace: u64,
+}
+
+impl Place {
+    /// Whether both can be one.
+    pub fn can_be(self, other: Place) -> bool {
+        self.host == other.host && can_be_namespace(self.namespace, other.namespace)
+    }
+}
+
+fn can_be_namespace(one: u64, other: u64) -> bool {
+    one == other || one == 0 || other == 0
+}
+
+/// Whether the ends in two logs can be those of one circuit.
+pub fn can_be_one(one: Ends, other: Ends) -> bool {
+    (one.0, one.1) == (other.0, other.1) && one.2.can_be(other.2)
+}
 
 /// A circuit in a log.
 struct Seen {
     run: usize,
+    /// See [`Place::namespace`].
+    namespace: u64,
     /// Wall-clock times between which it was open.
     since: i64,
     until: i64,
@@ -48,7 +76,8 @@ struct Seen {
 
 #[derive(Default)]
 struct Found {
-    by_ends: HashMap<Ends, Vec<Seen>>,
+    /// By the ends and the number of the host.
+    by_ends: HashMap<(Address, Address, u64), Vec<Seen>>,
     count: usize,
     /// By two runs, how far the second's clock is ahead of the first's.
     ahead: HashMap<(usize, usize), i64>,
@@ -155,15 +184,15 @@ fn host(file: &SegmentFile) -> Option<String> {
     })
 }
 
-/// A number for the host in its current boot and the network namespace of a circuit, if it is of a loopback address.
-pub fn place(context: &Context, circuit: &Circuit) -> u64 {
+/// Where the addresses of a circuit are meant.
+pub fn place(context: &Context, circuit: &Circuit) -> Place {
     if circuit.server.ip >> 24 != 127 {
-        return 0;
+        return Place::default();
     }
     let mut hasher = DefaultHasher::new();
     context.host().map(|host| (&host.boot_id, &host.name)).hash(&mut hasher);
-    context.circuit_ends(circuit.id).map(|ends| ends.namespace).hash(&mut hasher);
-    hasher.finish()
+    let namespace = context.circuit_ends(circuit.id).map_or(0, |ends| ends.namespace);
+    Place { host: hasher.finish(), namespace }
 }
 
 /// A run while it is read.
@@ -228,9 +257,9 @@ impl Found {
         self.count += 1;
         let client = Client::of(context, id).filter(Client::is_known).map(Rc::new);
         let until = if lasts { i64::MAX } else { until };
-        let seen = Seen { run: reading.number, since, until, opened, client };
-        let ends = (circuit.client, circuit.server, place(context, circuit));
-        self.by_ends.entry(ends).or_default().push(seen);
+        let Place { host, namespace } = place(context, circuit);
+        let seen = Seen { run: reading.number, namespace, since, until, opened, client };
+        self.by_ends.entry((circuit.client, circuit.server, host)).or_default().push(seen);
     }
 
     /// Compares the clocks of the runs by the circuits that several of them saw beginning.
@@ -241,6 +270,7 @@ impl Found {
                 let mut others = seen.iter().take(MAX_SAME).filter(|other| {
                     other.opened
                         && other.run != one.run
+                        && can_be_namespace(other.namespace, one.namespace)
                         && other.since.abs_diff(one.since) <= MAX_DIFFERENCE as u64
                 });
                 let (Some(other), None) = (others.next(), others.next()) else { continue };
@@ -258,8 +288,14 @@ impl Found {
         }
     }
 
-    fn find(&self, run: usize, ends: Ends, time: i64) -> Option<(usize, Joined, Rc<Client>)> {
-        let all = self.by_ends.get(&ends)?.iter().take(MAX_SAME);
+    fn find(
+        &self,
+        run: usize,
+        (client, server, place): Ends,
+        time: i64,
+    ) -> Option<(usize, Joined, Rc<Client>)> {
+        let all = self.by_ends.get(&(client, server, place.host))?.iter().take(MAX_SAME);
+        let all = all.filter(|seen| can_be_namespace(seen.namespace, place.namespace));
         let own = all.clone().filter(|own| own.run == run && own.since <= time.saturating_add(SLACK));
         let own = own.max_by_key(|own| own.since)?;
         let difference = |other: &Seen| other.since.saturating_sub(own.since);
@@ -290,7 +326,7 @@ mod tests {
     const S: i64 = SECOND as i64;
 
     fn ends(port: u16) -> Ends {
-        (Address { ip: 1, port }, Address { ip: 2, port: 5064 }, 0)
+        (Address { ip: 1, port }, Address { ip: 2, port: 5064 }, Place::default())
     }
 
     fn client(pid: u32) -> Option<Rc<Client>> {
@@ -301,8 +337,10 @@ mod tests {
     fn found(seen: impl IntoIterator<Item = (u16, usize, i64, i64, bool, Option<u32>)>) -> Found {
         let mut found = Found::default();
         for (port, run, since, until, opened, pid) in seen {
-            let seen = Seen { run, since: since * S, until: until * S, opened, client: pid.and_then(client) };
-            found.by_ends.entry(ends(port)).or_default().push(seen);
+            let (since, until, client) = (since * S, until * S, pid.and_then(client));
+            let seen = Seen { run, namespace: 0, since, until, opened, client };
+            let (at, server, Place { host, .. }) = ends(port);
+            found.by_ends.entry((at, server, host)).or_default().push(seen);
         }
         found.compare();
         found

@@ -92,6 +92,7 @@ fn what_is_the_same_put_on_two_recorders() {
     assert_eq!(seen_twice(["a", "b"], [7, 7], local), 2);
     assert_eq!(seen_twice(["a", "a"], [7, 7], local), 1, "two recorders on a machine");
     assert_eq!(seen_twice(["a", "a"], [7, 8], local), 2, "two containers on it");
+    assert_eq!(seen_twice(["a", "a"], [7, 0], local), 1, "one that does not know the namespace");
 }
 
 /// Its copy may begin 0.1 s later.
@@ -130,4 +131,36 @@ fn a_link_has_made_what_came_on_its_iocs_circuit() {
         let made = if made.starts_with("    ") { made.trim() } else { "" };
         assert_eq!(made, expected, "client {client:?}: {sketch}");
     }
+}
+
+/// Two recorders of a machine see a link's put on a loopback circuit. One of them found the circuit in the server's memory, and does not
+/// know in which network namespace it is.
+#[test]
+fn a_link_has_made_what_two_recorders_saw() {
+    let mut order = Order::default();
+    for (namespace, has_link) in [(7, true), (0, false)] {
+        let mut story = story();
+        let circuit = story.run.context().circuit(3).cloned().expect("the third");
+        let (client, server) = (Address::new(Ipv4Addr::LOCALHOST, 40_000), Ipv4Addr::LOCALHOST);
+        let server = Address::new(server, 5066);
+        story.run.apply(0, &Fact::from(Circuit { client, server, ..circuit }));
+        if namespace > 0 {
+            let ends = CircuitEnds { circuit: 3, namespace, server: Some(2), client: None };
+            story.run.apply(0, &Fact::CircuitEnds(ends));
+        }
+        if has_link {
+            story
+                .process(SECOND, SCAN, -100, "scanList", CALC)
+                .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+                .complete(SECOND + 2, SCAN, -200, CALC, 2.0);
+        }
+        story.packet(SECOND + MS, 3, 4, true, 2.0);
+        story.chains().into_iter().for_each(|chain| order.insert(chain));
+    }
+    let mut chains = VecDeque::new();
+    order.release(i64::MAX, &mut chains);
+    let sketch: String = chains.iter().map(|chain| sketch(chain, 0)).collect();
+    assert_eq!(sketch.matches("put - 2").count(), 1, "{sketch}");
+    assert!(sketch.contains("link to R:FAR") && !sketch.starts_with("put"), "{sketch}");
+    assert!(!sketch.contains("\nput"), "{sketch}");
 }
