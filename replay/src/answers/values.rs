@@ -528,8 +528,8 @@ impl<'a> History<'a> {
     }
 
     /// A run records a process no more. Unless another one is attached to it, nobody does; and nobody the records that the other
-    /// one leaves out. Of those, what was not recorded begins earlier than when that one ends as well. Where nobody recorded it when
-    /// the run ended, it was not recorded for longer.
+    /// one leaves out. Of those, what was not recorded begins earlier than when that one ends as well. Where nobody recorded it
+    /// before, a run with `--no-process` ends nothing.
     fn is_left(&mut self, process: Rc<IocProcess>, run: &Rc<Run>, time: Moment) {
         let own = self.detaches(&process, address(run));
         let beside = self.beside(&process);
@@ -540,7 +540,9 @@ impl<'a> History<'a> {
         if !leaves_out {
             return;
         }
-        if let Some(left) = self.left.get_mut(&process).filter(|left| own.is_none() && !left.goes_on()) {
+        // logs of old recorders don't say that they are attached
+        let records = own.is_some() || !leaves_out_processing(run, &process);
+        if let Some(left) = self.left.get_mut(&process).filter(|left| !records && !left.goes_on()) {
             left.last = time;
             return;
         }
@@ -810,6 +812,12 @@ impl<'a> Values<'a> {
             }),
         }
     }
+}
+
+/// Whether a run was told not to record the processing of this process.
+fn leaves_out_processing(run: &Run, process: &IocProcess) -> bool {
+    let of_process = |ioc: &Ioc| (ioc.pid, ioc.start) == (process.pid, process.start);
+    run.context().iocs().any(|ioc| of_process(ioc) && ioc.leaves_out_processing())
 }
 
 /// Whether runs leave out a record of a process which matches the filter, and which another one records. `looked`: the records looked
