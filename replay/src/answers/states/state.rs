@@ -126,7 +126,8 @@ impl FieldState {
 struct Doubt {
     /// Values last seen before this time are in doubt.
     until: i64,
-    words: String,
+    /// Shared: a loss is one of all processes that a run records.
+    words: Rc<str>,
 }
 
 /// A run that records a process.
@@ -705,7 +706,7 @@ impl State {
             true => since.saturating_add(1),
             false => over,
         };
-        let doubt = Doubt { until, words: unseen.words() };
+        let doubt = Doubt { until, words: unseen.words().into() };
         match (unseen.kind, &unseen.process, &unseen.record) {
             (Kind::LeftOut, process, Some(record)) => {
                 self.chains_left_out = self.chains_left_out.saturating_add(unseen.count);
@@ -800,7 +801,7 @@ impl State {
                     let records = |by: &Recorder| self.recorded.borrow_mut().has(by, &key.1);
                     let blind = self.processes.get(&key.0).and_then(|process| process.blind(&seen, records));
                     let set = self.set_by_processing.is_over(&key);
-                    let words = self.doubt(&key, &seen).map(|doubt| doubt.words.as_str()).or(blind).or(set);
+                    let words = self.doubt(&key, &seen).map(|doubt| &*doubt.words).or(blind).or(set);
                     words.map(|words| format!("may have changed since: {words}"))
                 }
             };
