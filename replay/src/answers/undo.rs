@@ -19,13 +19,16 @@ use crate::model::setting::Setting;
 use crate::model::value::{agree, agrees, long_text, same};
 use crate::reading::runs::course::Course;
 use iocrec_log::event::{Array, Dbf, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// Fields whose puts are remembered; a bound for hostile logs.
 const MAX_FIELDS: usize = 100_000;
 /// Names of hosts, IOCs, fields and types that are shared; likewise.
 const MAX_TEXTS: usize = 10_000;
+
+/// Puts that wait for one that was written earlier; likewise.
+const MAX_WAITING: usize = 10_000;
 
 /// What two recorders of a machine tell of one put is less than this apart, nanoseconds.
 const AT_ONCE: u64 = 1_000_000;
@@ -148,7 +151,7 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     let (mut keeper, mut texts) = (Keeper::default(), Texts::default());
     // puts of others, and later ones, may have changed the fields again
     let wider = Filter { until: None, user: None, client: None, ..filter.clone() };
-    for put in logs.puts(&wider).flat_map(PutLine::to_records) {
+    for put in AsWritten::of(logs.puts(&wider)) {
         take(&mut plan, &mut all, (&mut keeper, &mut texts), put, filter);
     }
     drop(keeper);
@@ -309,6 +312,47 @@ impl Texts {
     }
 }
 
+/// When a put was written, a place in the order of time. Its message came before; where the call that writes was not seen, that
+/// is all there is.
+fn written(put: &PutLine) -> i64 {
+    put.written.unwrap_or(put.even)
+}
+
+/// Puts to records in the order in which they were written. They come by their messages, which may wait, and of one put one
+/// recorder may have seen the message and another only the call.
+struct AsWritten<I> {
+    puts: I,
+    waiting: BTreeMap<(i64, u64), PutLine>,
+    count: u64,
+    /// Of puts that are yet to come, none was written before.
+    now: i64,
+}
+
+impl<I: Iterator<Item = PutLine>> AsWritten<I> {
+    fn of(puts: I) -> Self {
+        AsWritten { puts, waiting: BTreeMap::new(), count: 0, now: i64::MIN }
+    }
+}
+
+impl<I: Iterator<Item = PutLine>> Iterator for AsWritten<I> {
+    type Item = PutLine;
+
+    fn next(&mut self) -> Option<PutLine> {
+        loop {
+            let is_due = self.waiting.first_key_value().is_some_and(|((time, _), _)| *time < self.now);
+            if is_due || self.waiting.len() > MAX_WAITING {
+                return self.waiting.pop_first().map(|(_, put)| put);
+            }
+            let Some(put) = self.puts.next() else { return self.waiting.pop_first().map(|(_, put)| put) };
+            self.now = put.even;
+            for put in put.to_records() {
+                self.count += 1;
+                self.waiting.insert((written(&put), self.count), put);
+            }
+        }
+    }
+}
+
 /// Takes the next put.
 fn take(
     plan: &mut Plan,
@@ -332,8 +376,7 @@ fn take(
     };
     let [host, ioc] = [&put.host, &put.ioc].map(|name| name.as_deref().unwrap_or_default());
     let name = Name { common: texts.common(host, ioc, field), record: record.as_str().into() };
-    // its message came before; where it was not seen, its time is that of the call
-    let written = put.written.unwrap_or(put.even);
+    let written = written(&put);
     let (held, put) = (all.len(), keeper.keep(put));
     match all.get_mut(&name) {
         // also where that recorder does not know whose it is
