@@ -345,6 +345,11 @@ fn a_put_that_is_told_first_as_nobodys_goes_on_with_the_series() {
         let (count, to) = if other_wrote { (1, "c") } else { (2, "a") };
         assert!(row.contains(&format!("\"count\":{count}")), "{other_wrote}: {row}");
         assert!(row.contains("\"from\":\"d\"") && row.contains(&format!("\"to\":\"{to}\"")), "{row}");
+        // whose it is one of them knows
+        let words = ["undo", "--since", "2026-01-01", "one", "other", "--utc", "--format", "jsonl"];
+        let (_, row, _) = run(here.path(), &words);
+        let row: serde_json::Value = serde_json::from_str(row.trim()).unwrap();
+        assert!(row["by"].as_str().is_some_and(|by| by.contains("alice")), "{row}");
     }
 }
 

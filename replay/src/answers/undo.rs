@@ -96,6 +96,14 @@ impl Series {
     fn ends_with(&self, put: &KeptPut, written: i64) -> bool {
         self.after.is_none() && is_told_again((self.last(), self.written), (put, written))
     }
+
+    /// Takes what another recorder tells of its last put, if that one knows whose it is, and the first one did not.
+    fn learn(&mut self, put: KeptPut) {
+        let last = self.last.as_mut().unwrap_or(&mut self.first);
+        if last.who.user.is_none() && put.who.user.is_some() {
+            *last = put;
+        }
+    }
 }
 
 impl Other {
@@ -380,7 +388,7 @@ fn take(
     let (held, put) = (all.len(), keeper.keep(put));
     match all.get_mut(&name) {
         // also where that recorder does not know whose it is
-        Some(series) if series.ends_with(&put, written) => {}
+        Some(series) if series.ends_with(&put, written) => series.learn(put),
         Some(series) if !selected => {
             let next = Box::new(Other { put, written });
             match series.after.take() {
