@@ -788,6 +788,33 @@ fn a_disabled_record_has_an_unknown_alarm() {
     assert_eq!(alarm(6 * SECOND), (Value::Double(6.0), Some((0, 0))));
 }
 
+/// A record that is active for long has to process again and again: at the eleventh time dbProcess gives it the alarm SCAN, which no hit
+/// shows. Not so one that is INVALID.
+#[test]
+fn a_record_that_is_active_for_long_has_an_unknown_alarm() {
+    for severity in [0, 3] {
+        let begun = |active| Process { thread: 3, sp: -100, site: 2, record: 2, active };
+        let mut events = vec![
+            (SECOND, Fact::Process(begun(false))),
+            (SECOND + 1000, complete(3, -200, 2, 5.0, severity)),
+            (2 * SECOND, Fact::Process(begun(false))),
+            (2 * SECOND + 50 * MS, Fact::PactCheck(PactCheck { record: 2, active: true, disabled: false })),
+        ];
+        let times = (1..=15).map(|time| 2 * SECOND + time * 100 * MS);
+        events.extend(times.map(|time| (time, Fact::Process(begun(true)))));
+        events.push((5 * SECOND, complete(4, -200, 2, 6.0, 0)));
+        events.push((9 * SECOND, Fact::Mark("later".into())));
+        let log = log_of(events);
+        let alarm = |time: u64| {
+            let found = fields(log.path(), wall(time)).into_iter().find(|field| field.pv() == "T:CALC");
+            found.unwrap().seen.unwrap().alarm
+        };
+        assert_eq!(alarm(3 * SECOND), Some((severity, 0)), "ten times give it none");
+        assert_eq!(alarm(4 * SECOND), Some((3, 0)).filter(|_| severity == 3));
+        assert_eq!(alarm(6 * SECOND), Some((0, 0)));
+    }
+}
+
 /// Of a chain whose beginning was not seen, nobody knows with which record it began.
 #[test]
 fn the_root_is_told_where_the_beginning_was_seen() {

@@ -6,8 +6,8 @@
 use crate::answers::between::why;
 use crate::filter::Filter;
 use crate::logs::Logs;
-use crate::model::base_types::{always_forwards, collects};
-use crate::model::chain::{Chain, Outcome, SpanKind};
+use crate::model::base_types::{always_forwards, collects, MAX_LOCK};
+use crate::model::chain::{Chain, Outcome, ProcessSpan, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
 use crate::model::names::{address, IocProcess, Named, Names};
 use crate::model::notes::{Moment, Note, What};
@@ -145,6 +145,16 @@ pub enum Entry {
         /// The record.
         record: Rc<str>,
     },
+    /// A record that was active had to process so often that dbProcess gave it the alarm SCAN, unless it was INVALID: no hit shows
+    /// that.
+    Busy {
+        /// When: its place in the order of time.
+        time: i64,
+        /// The process.
+        process: Rc<IocProcess>,
+        /// The record.
+        record: Rc<str>,
+    },
     /// A record began to process, and its value may have changed at any time from then on.
     Begun {
         /// When: its place in the order of time.
@@ -171,6 +181,7 @@ impl Entry {
             Entry::Process { time, .. }
             | Entry::Attached { time, .. }
             | Entry::Disabled { time, .. }
+            | Entry::Busy { time, .. }
             | Entry::Begun { time, .. } => *time,
             Entry::Value(line) => line.unseen.as_ref().map_or(line.even, |unseen| unseen.even.0),
         }
@@ -197,6 +208,8 @@ pub struct History<'a> {
     attached: HashMap<Rc<IocProcess>, Vec<Recorder>>,
     /// See [`MAX_LOOKED`].
     looked: usize,
+    /// How often records of runs had to process since they began to and were active.
+    busy: HashMap<(usize, RecordId), u8>,
     /// Is shown each chain.
     tap: Option<Tap<'a>>,
 }
@@ -264,6 +277,7 @@ impl<'a> History<'a> {
             recorded: HashMap::new(),
             attached: HashMap::new(),
             looked: 0,
+            busy: HashMap::new(),
             tap: None,
         }
     }
@@ -316,6 +330,14 @@ impl<'a> History<'a> {
                 }
                 SpanKind::Put(_) => continue,
             };
+            if self.is_busy(&chain.run, process) {
+                let named =
+                    self.names.field(&chain.run, &context, process.record, "VAL", || None, self.filter);
+                if let Some(Named { process, record, .. }) = named {
+                    let time = chain.run.even(span.start);
+                    self.wait(time, Entry::Busy { time, process, record });
+                }
+            }
             let may_be_disabled =
                 matches!(process.outcome, Outcome::Disabled | Outcome::Skipped | Outcome::Open);
             let time = chain.run.even(span.start);
@@ -345,6 +367,23 @@ impl<'a> History<'a> {
                 self.wait(time, Entry::Begun { time, until, completed, wall, chain, process: of, record });
             }
         }
+    }
+
+    /// Whether a record that had to process was active once too often. Counts that.
+    fn is_busy(&mut self, run: &Rc<Run>, process: &ProcessSpan) -> bool {
+        let number = (address(run), process.record);
+        if !matches!(process.outcome, Outcome::Active) {
+            if !self.busy.is_empty() {
+                self.busy.remove(&number);
+            }
+            return false;
+        }
+        if self.busy.len() >= MAX_FIELDS && !self.busy.contains_key(&number) {
+            return false;
+        }
+        let calls = self.busy.entry(number).or_default();
+        *calls = calls.saturating_add(1);
+        *calls == MAX_LOCK + 1
     }
 
     /// Takes a note.
@@ -382,6 +421,7 @@ impl<'a> History<'a> {
                 }
             }
             What::End => {
+                self.busy.retain(|(of, _), _| *of != number);
                 for process in self.recorded.remove(&number).unwrap_or_default() {
                     let unseen = unseen(Kind::RunEnd, time, Some(Rc::clone(&process)));
                     self.unseen(Unseen { open: true, ..unseen }, &run);
@@ -899,7 +939,10 @@ impl Iterator for Values<'_> {
                         return Some(ValueLine::of_unseen(unseen, process));
                     }
                 }
-                Entry::Attached { .. } | Entry::Disabled { .. } | Entry::Begun { .. } => {}
+                Entry::Attached { .. }
+                | Entry::Disabled { .. }
+                | Entry::Busy { .. }
+                | Entry::Begun { .. } => {}
             }
         }
     }

@@ -3,6 +3,10 @@
 use super::chain::{Outcome, ProcessSpan};
 use iocrec_log::context::Context;
 
+/// How often dbProcess finds a record active before it gives it the alarm SCAN at the next time, unless it is INVALID already
+/// (MAX_LOCK in dbAccess.c of 3.14.12 to 7.0.10).
+pub const MAX_LOCK: u8 = 10;
+
 /// The types in base.dbd of EPICS Base 3.14.12 to 7.0. Their process functions call `recGblFwdLink` whenever they are done,
 /// but for that of compress while it collects.
 const OF_BASE: [&str; 34] = [

@@ -7,7 +7,7 @@ use crate::answers::processes::{Process, Processes};
 use crate::filter::Filter;
 use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Ending, Place, Source, State, Until, What};
 use crate::model::asides::{Aside, What as Beside};
-use crate::model::base_types::collects;
+use crate::model::base_types::{collects, MAX_LOCK};
 use crate::model::chain::{Chain, Outcome as End, PutSpan, SpanKind};
 use crate::model::history::processes;
 use crate::model::names::address;
@@ -40,9 +40,6 @@ const BLIND: &str = "the processing of its records is not recorded";
 const LEFT: &str = "the run of its recorder has ended, and later logs don't tell of it";
 /// The same.
 const UNFINISHED: &str = "it has processed since, and was not seen to complete";
-/// How often dbProcess finds a record active before it gives it the alarm SCAN at the next time, unless it is INVALID already
-/// (MAX_LOCK in dbAccess.c of 3.14.12 to 7.0.10).
-const MAX_LOCK: u8 = 10;
 /// Time before the end in which a recorder that ends lets go of its IOCs: not unseen, for all that anybody asks.
 pub const LETTING_GO: i64 = 2 * SECOND as i64;
 /// Losses and the like that are remembered; a bound for hostile logs.

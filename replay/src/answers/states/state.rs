@@ -10,7 +10,8 @@
 //!   and its value was not recorded, if the recorder could not read it (compress and histogram), or if its IOC has ended:
 //!   the values of a process are gone with it.
 //!
-//! A record that is disabled may have a DISABLE alarm, which no hit shows: its alarm is unknown until it is seen again.
+//! A record that is disabled may have a DISABLE alarm, which no hit shows: its alarm is unknown until it is seen again. So it is
+//! of a record that is active for long and had to process again and again, which dbProcess gives the alarm SCAN.
 //! Where an IOC is not probed, as in the packet tier, its records process unseen: all that was read is in doubt.
 //!
 //! After chain sampling has left out chains that begin with a record, the value of that record is in doubt, and those of
@@ -32,7 +33,7 @@ use crate::model::run::{has_value, Run};
 use crate::model::unseen::{Kind, Unseen};
 use crate::model::value::agree;
 use crate::shown_names::{with_pid, without_pid};
-use epics::alarm::{DISABLE, UDF};
+use epics::alarm::{DISABLE, INVALID, UDF};
 use iocrec_log::event::{Ioc, IocId, Properties, RecordId, Tier, Value, NO_PUTS};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -555,11 +556,19 @@ impl State {
                     seen.alarm = seen.alarm.filter(|(_, status)| *status == DISABLE);
                 }
             }
+            Entry::Busy { time, process, record } if time <= self.limit(&process) => {
+                if let Some(seen) = self.fields.get_mut(&(process, record, Rc::from("VAL"))) {
+                    seen.alarm = seen.alarm.filter(|(severity, _)| *severity == INVALID);
+                }
+            }
             Entry::Begun { time, until, chain, process, record, .. } if time <= self.limit(&process) => {
                 self.begun((time, until), chain, process, record);
             }
-            Entry::Process { .. } | Entry::Attached { .. } | Entry::Disabled { .. } | Entry::Begun { .. } => {
-            }
+            Entry::Process { .. }
+            | Entry::Attached { .. }
+            | Entry::Disabled { .. }
+            | Entry::Busy { .. }
+            | Entry::Begun { .. } => {}
             Entry::Value(line) => match &line.unseen {
                 Some(unseen) => self.unseen(unseen, self.limit(&line.process)),
                 None if line.even <= self.limit(&line.process) => self.value(*line),
