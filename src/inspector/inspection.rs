@@ -202,7 +202,8 @@ impl Tools {
     /// Finds out what has changed in an IOC since the last time.
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed, allowed: Duration) -> Option<Refused> {
         let is_stripped = followed.ioc.function("dbProcess").is_none();
-        let places = followed.debugged || is_stripped || !followed.probes.hold();
+        let better = followed.probes.better();
+        let places = followed.debugged || is_stripped || better.is_some() || !followed.probes.hold();
         let room = places.then(|| descriptors::claim(OF_AN_IOC)).flatten();
         let is_free = || room.is_some() && neighbours::held_up().is_none() && !may_be_kept(&followed.ioc);
         let attacher = self.attacher.as_ref().filter(|_| !places || is_free());
@@ -212,6 +213,9 @@ impl Tools {
         self.follow_identity(pid, start, followed);
         if let Some(attacher) = attacher {
             self.follow_probes(pid, start, followed, attacher);
+            if let Some(thread) = better {
+                followed.probes.bind_end(attacher, thread);
+            }
             // while some are lost, more would be counted as all of them
             let adds = self.scope.wanted.process && followed.probes.hold();
             if adds && followed.ioc.unprobed().is_none() {

@@ -31,6 +31,7 @@ use crate::linux::kernel::UPROBE_PMU;
 use crate::linux::opened::Opened;
 use crate::linux::reader::file::ATTRIBUTES;
 use crate::linux::FileId;
+use crate::probes::catalog::{Purpose, Spec};
 use crate::probes::thread::Thread;
 use crate::probes::{deferred_close, removal};
 
@@ -137,12 +138,14 @@ impl Attacher {
     /// The probe could not be placed.
     pub fn attach(
         &self,
-        planned: &Planned,
+        spec: &Spec,
         opened: &Opened,
         spot: &Spot,
         thread: Thread,
     ) -> Result<Probe, ProbeError> {
-        self.attach_as(Step::Probe, planned, opened, spot, (thread.tid, Some(thread)))
+        // those of the process's end may be there twice for a moment: whatever both tell counts once
+        let whose = (spec.purpose != Purpose::End).then_some(thread);
+        self.attach_as(Step::Probe, &spec.program, opened, spot, (thread.tid, whose))
     }
 
     /// The same for iocrec itself, which is probed before any IOC.

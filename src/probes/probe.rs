@@ -168,9 +168,11 @@ pub struct Probes {
     pid: u32,
     /// Start of the process, nanoseconds after boot: its number may be another one's once it has ended.
     start: u64,
-    /// The thread that they are bound to.
+    /// The thread that they are bound to, but for those of its end.
     thread: Option<Thread>,
     placed: Vec<Placing>,
+    /// The number of its threads when those of its end were last found to be bound to the right one.
+    threads: usize,
 }
 
 /// A probe, and the data needed to place it again.
@@ -181,6 +183,13 @@ struct Placing {
     probe: Probe,
     /// The thread that it is bound to.
     thread: Thread,
+}
+
+impl Placing {
+    /// Whether it tells what the IOC dies of.
+    fn is_of_end(&self) -> bool {
+        self.spec.purpose == Purpose::End
+    }
 }
 
 /// The result of placing all probes.
@@ -205,7 +214,7 @@ pub enum Hold {
 impl Probes {
     /// None yet.
     pub fn none(pid: u32, start: u64) -> Probes {
-        Probes { pid, start, thread: None, placed: Vec::new() }
+        Probes { pid, start, thread: None, placed: Vec::new(), threads: 0 }
     }
 
     /// Number of probes for puts and processing.
@@ -215,7 +224,7 @@ impl Probes {
         self.placed.iter().filter(is_of_hits).count()
     }
 
-    /// The thread that they are bound to, if there are any.
+    /// The thread that they are bound to, if there are any, but for those of its end.
     pub fn thread(&self) -> Option<u32> {
         self.thread.map(|thread| thread.tid)
     }
@@ -232,28 +241,61 @@ impl Probes {
             return Hold::Holds;
         }
         // a call before this one may have placed some
-        let begun = self.placed.iter().map(|placing| placing.thread).find(Thread::lives);
+        let others = self.placed.iter().filter(|placing| !placing.is_of_end());
+        let begun = others.map(|placing| placing.thread).find(Thread::lives);
         let thread = begun.filter(|_| self.is_of_process()).or_else(|| self.lasting());
         let Some(thread) = thread else { return Hold::Holds };
-        if self.placed.iter().all(|placing| placing.thread == thread) && self.thread == Some(thread) {
+        let is_bound = |placing: &Placing| placing.is_of_end() || placing.thread == thread;
+        if self.placed.iter().all(is_bound) && self.thread == Some(thread) {
             return Hold::Holds; // only now it could be looked at
         }
-        for placing in self.placed.iter_mut().filter(|placing| placing.thread != thread) {
-            match attacher.attach(&placing.spec.program, &placing.opened, &placing.spot, thread) {
-                Ok(probe) => {
-                    // the old one is no longer hit
-                    removal::aside([std::mem::replace(&mut placing.probe, probe)]);
-                    placing.thread = thread;
-                }
-                Err(reason) => return Hold::Lost(reason),
-            }
+        if let Err(reason) = self.bind(attacher, thread, false) {
+            return Hold::Lost(reason);
         }
-        if !self.is_of_process() {
-            removal::aside(std::mem::take(&mut self.placed));
+        if self.placed.is_empty() {
             return Hold::Holds;
         }
         self.thread = Some(thread);
         Hold::HeldAnew
+    }
+
+    /// The thread to which the probes of its end should be bound, if they are not. An IOC that begins beside the recorder has no
+    /// server yet when it is found, and its other threads may end before it calls exit.
+    pub fn better(&mut self) -> Option<Thread> {
+        let of_end = self.placed.iter().find(|placing| placing.is_of_end())?;
+        let threads = process::threads(self.pid).len();
+        if threads == self.threads && of_end.thread.lives() {
+            return None;
+        }
+        let better = thread::to_the_end(self.pid).filter(|_| self.is_of_process());
+        let is_behind = |placing: &Placing| placing.is_of_end() && Some(placing.thread) != better;
+        if better.is_some() && self.placed.iter().any(is_behind) {
+            return better;
+        }
+        self.threads = threads;
+        None
+    }
+
+    /// Binds the probes of its end to this thread. They are in place all the time, each for a moment twice: hits are told once
+    /// all the same. Whatever can't be placed stays where it is, for another call.
+    pub fn bind_end(&mut self, attacher: &Attacher, thread: Thread) {
+        _ = self.bind(attacher, thread, true);
+    }
+
+    /// Binds the probes of its end, or all others, to this thread. Drops all of them if it is not the process's.
+    fn bind(&mut self, attacher: &Attacher, thread: Thread, of_end: bool) -> Result<(), ProbeError> {
+        for placing in &mut self.placed {
+            if placing.is_of_end() != of_end || placing.thread == thread {
+                continue;
+            }
+            let probe = attacher.attach(placing.spec, &placing.opened, &placing.spot, thread)?;
+            removal::aside([std::mem::replace(&mut placing.probe, probe)]);
+            placing.thread = thread;
+        }
+        if !self.is_of_process() {
+            removal::aside(std::mem::take(&mut self.placed));
+        }
+        Ok(())
     }
 
     /// Whether the process still has its number.
@@ -281,14 +323,16 @@ impl Probes {
         }
         let thread = self.thread.filter(|thread| thread.lives()).or_else(|| self.lasting());
         let thread = thread.ok_or(ProbeError::Ended)?;
+        let of_end = (spec.purpose == Purpose::End).then(|| thread::to_the_end(self.pid)).flatten();
+        let bound = of_end.unwrap_or(thread);
         let opened = target.module.opened.clone();
-        let probe = attacher.attach(&spec.program, &opened, &spot, thread)?;
+        let probe = attacher.attach(spec, &opened, &spot, bound)?;
         if !self.is_of_process() {
             removal::aside([probe]);
             return Err(ProbeError::Ended);
         }
         self.thread.get_or_insert(thread);
-        self.placed.push(Placing { spec, opened, spot, probe, thread });
+        self.placed.push(Placing { spec, opened, spot, probe, thread: bound });
         Ok(())
     }
 }

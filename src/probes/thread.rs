@@ -38,6 +38,14 @@ pub fn lasting(pid: u32) -> Option<Thread> {
     living.first().copied()
 }
 
+/// The thread to bind the probes of the process's end to: the server's, before there is one the main thread, in which an IOC's
+/// shell calls exit; else as [`lasting`].
+pub fn to_the_end(pid: u32) -> Option<Thread> {
+    let mut threads = process::threads(pid).into_iter();
+    let server = threads.find(|&tid| process::thread_name(pid, tid) == LASTING[0]);
+    server.and_then(|tid| living(pid, tid)).or_else(|| living(pid, pid)).or_else(|| lasting(pid))
+}
+
 /// The thread with that id, if it lives.
 pub fn living(pid: u32, tid: u32) -> Option<Thread> {
     let stat = process::text(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
@@ -87,8 +95,12 @@ mod tests {
         let threads = [begin("taskwd"), begin("CAS-TCP")];
         // the server's outlives the other one in an IOC that ends
         for (tid, end, thread) in threads.into_iter().rev() {
-            let chosen = lasting(std::process::id()).unwrap();
+            let own = std::process::id();
+            let chosen = lasting(own).unwrap();
             assert_eq!(chosen.tid, tid, "by its name");
+            // errlog and taskwd end before exit is called, the main thread calls it
+            let is_server = process::thread_name(own, tid) == "CAS-TCP";
+            assert_eq!(to_the_end(own).unwrap().tid, if is_server { tid } else { own });
             drop(end);
             thread.join().unwrap();
             wait_until(|| !chosen.lives());

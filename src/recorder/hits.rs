@@ -17,6 +17,9 @@ use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::value::{dbf, text, value};
 
+/// Time within which one hit of a probe that is there twice is told by both, nanoseconds. No thread ends an IOC twice.
+const TWICE: u64 = 1_000_000_000;
+
 /// Turns one hit in an IOC into facts. Returns its thread if this is the thread's first hit.
 pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Body) -> Option<NewThread> {
     let layout = ioc.process.as_ref()?.layout.as_ref();
@@ -134,6 +137,11 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
             Fact::from(ErrlogCall { thread, sp, site, severity, format: printable(format) })
         }
         Body::GivingUp { how, file, expression } => {
+            // its probe is there twice while it is bound to another thread
+            let (tid, at, then) = std::mem::replace(&mut ioc.gave_up, (head.tid, head.sp, time));
+            if (tid, at) == (head.tid, head.sp) && time.saturating_sub(then) < TWICE {
+                return new;
+            }
             let site = ioc.call_site(env, time, head.caller);
             let (file, line, expression) = (printable(file), head.object as u32, printable(expression));
             Fact::from(GivingUp { thread, sp, site, how, file, line, expression })

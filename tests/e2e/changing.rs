@@ -66,6 +66,32 @@ fn an_ioc_that_starts_slowly() {
     }
 }
 
+/// It is found before iocInit, when it has no server yet. Its other threads of EPICS Base end before it calls exit.
+#[test]
+fn an_ioc_that_starts_beside_the_recorder_and_quits() {
+    let Some(rig) = Rig::alone("changing-quits") else { return };
+    let Some(own) = Own::build(&rig, Build::Shared) else { return };
+    let mut ioc = own.start_slowly(&rig, PORT, "starting.db");
+    let other = rig.ioc("other", PORT + 10, "second.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &other.pid_argument()]);
+    for until in ["step", "step"] {
+        ioc.command_until("", until);
+        std::thread::sleep(NOTICED);
+    }
+    wait_until("its probes are in place", || recorder.errors().contains("recording own"));
+    ioc.command_until("", "ready");
+    wait_until("it is recorded", || traces(&rig, "START:TICK").lines().count() > 4);
+    std::thread::sleep(NOTICED);
+    ioc.tell("quit");
+    assert_eq!(ioc.wait().code(), Some(3));
+    wait_until("its end is noticed", || recorder.errors().contains("has ended"));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = json_lines(&rig.replay("console", &["--format", "jsonl"]).stdout);
+    let gave_up: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "gave_up").collect();
+    assert_eq!(gave_up.len(), 1, "{lines:#?}");
+    assert_eq!(gave_up[0]["text"], "calls exit(3)");
+}
+
 /// The process loads another database, perhaps with other records at the same addresses. No hit gets the name of an old
 /// record.
 #[test]

@@ -17,7 +17,7 @@
  * "name TYPE ffs" makes libc's ffs() the function that processes the records of a type, and says its address; "name TYPE
  * inside" makes it an address one byte behind; "patch FUNCTION" changes the code of a function in memory, but not what
  * it does; "map FUNCTION" maps the file that has a function once more, as data; "load LIBRARY" loads a library; "say TEXT"
- * writes a line.
+ * writes a line; "quit" ends it by epicsExit, as softIoc's shell does.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -39,6 +39,7 @@
 #include <dbNotify.h>
 #include <dbScan.h>
 #include <dbStaticLib.h>
+#include <epicsExit.h>
 #include <iocInit.h>
 #include <iocsh.h>
 #include <iocshRegisterCommon.h>
@@ -247,6 +248,8 @@ static void *obey(void *unused)
             line[strlen(line)] = '\n';
             if (write(1, line + 4, strcspn(line, "\n") - 3) < 0)
                 exit(1);
+        } else if (!strncmp(line, "quit", 4)) {
+            epicsExit(3);
         } else if (strncmp(line, "reload ", 7)) {
             iocshCmd(line);
         } else {

@@ -1,7 +1,7 @@
 //! Tests of hits in an IOC's memory, and of the facts that they become.
 
 use iocrec_log::event::{
-    CaLinkPut, Cause, CauseKind, ChainsLeftOut, Dbf, Fact, FieldValue, Process, Put, PutKind, Value,
+    CaLinkPut, Cause, CauseKind, ChainsLeftOut, Dbf, Fact, FieldValue, GaveUp, Process, Put, PutKind, Value,
 };
 
 use super::record_hit;
@@ -136,6 +136,21 @@ fn a_put_that_notifies_carries_no_value_and_records_links_are_not_followed_up() 
     assert_eq!(bench.sink.take(), [], "dbPut alone is a record's link");
     let (_, facts) = hit(&mut bench, &head(1, record), put(PutKind::Notify));
     assert!(matches!(&facts[..], [Fact::Put(put)] if put.requested == Value::Unknown));
+}
+
+/// The probe of exit is there twice while it is bound to another thread.
+#[test]
+fn one_exit_is_told_once() {
+    let ioc = TestIoc::new(PID);
+    let mut bench = bench(&ioc);
+    let exit = || Body::GivingUp { how: GaveUp::Exit(3), file: b"", expression: b"" };
+    let mut told = |time, sp| {
+        let (_, facts) = hit(&mut bench, &Head { sp, ..head(time, 0) }, exit());
+        facts.iter().filter(|fact| matches!(fact, Fact::GivingUp(_))).count()
+    };
+    let time = 100 * MILLISECOND;
+    assert_eq!([told(time, 900), told(time + 1, 900)], [1, 0]);
+    assert_eq!(told(time + 2, 800), 1, "another call");
 }
 
 #[test]

@@ -100,6 +100,8 @@ pub struct TracedIoc {
     pub ending: Ending,
     /// What it may die of.
     pub dying: Dying,
+    /// Thread, stack pointer and time of the last hit in which it gave up.
+    pub gave_up: (u32, u64, u64),
     /// Whether its end was noticed.
     pub end_noticed: bool,
     /// Whether all that it did before that has been taken.
@@ -172,6 +174,7 @@ impl TracedIoc {
             namespace: Ok(env.procfs().namespace(pid).unwrap_or_default()),
             ending: Ending::expect(pid),
             dying: Dying::default(),
+            gave_up: (0, 0, 0),
             end_noticed: false,
             taken_to_its_end: false,
             is_stalled: false,
