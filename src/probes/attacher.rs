@@ -17,7 +17,7 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
@@ -46,9 +46,9 @@ pub struct Spot {
     pub code: [u8; CODE_WINDOW],
 }
 
-/// Longest wait for a place that held a different instruction: the kernel takes 0.02 to 0.2 s to remove a probe, and an
-/// IOC has 15.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for places that must be released first, of all probes that are placed together: the kernel takes 0.02 to 0.2 s
+/// to remove a probe, and an IOC has 15.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reason why a probe could not be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Attacher {
     }
 
     /// Places a probe in a thread's process, at a place in a file that it has mapped. All threads of the process hit
-    /// it, until the given thread ends.
+    /// it, until the given thread ends. May wait as long as `patience`, which becomes shorter by that.
     ///
     /// # Errors
     /// The probe could not be placed.
@@ -142,10 +142,11 @@ impl Attacher {
         opened: &Opened,
         spot: &Spot,
         thread: Thread,
+        patience: &mut Duration,
     ) -> Result<Probe, ProbeError> {
         // those of the process's end may be there twice for a moment: whatever both tell counts once
         let whose = (spec.purpose != Purpose::End).then_some(thread);
-        self.attach_as(Step::Probe, &spec.program, opened, spot, (thread.tid, whose))
+        self.attach_as(Step::Probe, &spec.program, opened, spot, (thread.tid, whose), patience)
     }
 
     /// The same for iocrec itself, which is probed before any IOC.
@@ -156,6 +157,7 @@ impl Attacher {
         opened: &Opened,
         spot: &Spot,
         (thread, whose): (u32, Option<Thread>),
+        patience: &mut Duration,
     ) -> Result<Probe, ProbeError> {
         let Spot { file, offset, code } = *spot;
         let program = self.object.progs().find(|program| program.name() == planned.name);
@@ -169,7 +171,7 @@ impl Attacher {
         }
         let _placing = removal::placing();
         let bound_to = (thread, planned.name, whose);
-        self.held.hold((file, offset), code, bound_to)?;
+        self.held.hold((file, offset), code, bound_to, patience)?;
         let attached = libbpf::listen(|| {
             if let Some(event) = self.event(opened, offset, thread) {
                 return bound(&program, event?);
@@ -255,7 +257,13 @@ impl Held {
     /// Notes a probe at a place. If the place held a different instruction, waits until it is released; likewise if it has the
     /// same probe of that thread, or of another one of its process that lives: each hit would be recorded twice. So it is after an
     /// exec, if they were placed again before that was known, and where placing them was given up.
-    fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW], bound: Bound) -> Result<(), ProbeError> {
+    fn hold(
+        &self,
+        place: (FileId, u64),
+        code: [u8; CODE_WINDOW],
+        bound: Bound,
+        patience: &mut Duration,
+    ) -> Result<(), ProbeError> {
         let is_hit = |other: &Bound| {
             let (Some(thread), Some(own)) = (other.2, bound.2) else { return other.0 == bound.0 };
             other.0 == bound.0 || thread.pid == own.pid && thread.lives()
@@ -267,8 +275,10 @@ impl Held {
         };
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let _wanted = is_taken(&mut places).then(removal::wanted);
-        let waited = self.freed.wait_timeout_while(places, RELEASE_TIMEOUT, is_taken);
+        let began = Instant::now();
+        let waited = self.freed.wait_timeout_while(places, *patience, is_taken);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        *patience = patience.saturating_sub(began.elapsed());
         if waited.timed_out() {
             let is_other = places.get(&place).is_some_and(|(before, _)| *before != code);
             return Err(if is_other { ProbeError::StillHeld } else { ProbeError::StillThere });
@@ -307,15 +317,20 @@ mod tests {
     const ONE: Bound = (1, "process", None);
     const TWO: Bound = (2, "process", None);
 
+    fn hold(held: &Held, place: (FileId, u64), code: u8, bound: Bound) -> Result<(), ProbeError> {
+        let mut patience = PATIENCE;
+        held.hold(place, [code; CODE_WINDOW], bound, &mut patience)
+    }
+
     #[test]
     fn a_place_that_held_something_else_is_waited_for() {
         let held = Arc::new(Held::default());
         let place = ((1, 2), 0x1000);
-        held.hold(place, [1; CODE_WINDOW], ONE).unwrap();
-        held.hold(place, [1; CODE_WINDOW], TWO).unwrap();
-        held.hold((place.0, 0x2000), [2; CODE_WINDOW], ONE).unwrap();
+        hold(&held, place, 1, ONE).unwrap();
+        hold(&held, place, 1, TWO).unwrap();
+        hold(&held, (place.0, 0x2000), 2, ONE).unwrap();
         let other = held.clone();
-        let waiting = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW], ONE));
+        let waiting = std::thread::spawn(move || hold(&other, place, 2, ONE));
         held.release(place, ONE);
         assert!(!waiting.is_finished(), "one probe is still there");
         held.release(place, TWO);
@@ -330,10 +345,10 @@ mod tests {
     fn what_is_still_there_is_told_from_what_was_overwritten() {
         let held = Arc::new(Held::default());
         let place = ((1, 2), 0x1000);
-        held.hold(place, [1; CODE_WINDOW], ONE).unwrap();
+        hold(&held, place, 1, ONE).unwrap();
         let other = held.clone();
-        let overwritten = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW], TWO));
-        assert_eq!(held.hold(place, [1; CODE_WINDOW], ONE), Err(ProbeError::StillThere));
+        let overwritten = std::thread::spawn(move || hold(&other, place, 2, TWO));
+        assert_eq!(hold(&held, place, 1, ONE), Err(ProbeError::StillThere));
         assert_eq!(overwritten.join().unwrap(), Err(ProbeError::StillHeld));
     }
 
@@ -351,9 +366,9 @@ mod tests {
         });
         let other = thread::living(pid, told.recv().unwrap()).unwrap();
         let bound = |thread: Thread| (thread.tid as i32, "process", Some(thread));
-        held.hold(place, [1; CODE_WINDOW], bound(other)).unwrap();
-        held.hold(place, [1; CODE_WINDOW], TWO).unwrap();
-        assert_eq!(held.hold(place, [1; CODE_WINDOW], bound(own)), Err(ProbeError::StillThere));
+        hold(&held, place, 1, bound(other)).unwrap();
+        hold(&held, place, 1, TWO).unwrap();
+        assert_eq!(hold(&held, place, 1, bound(own)), Err(ProbeError::StillThere));
         drop(end);
         sleeper.join().unwrap();
         // the kernel may take a moment
@@ -362,17 +377,32 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
             ends += 1;
         }
-        assert_eq!(held.hold(place, [1; CODE_WINDOW], bound(own)), Ok(()));
+        assert_eq!(hold(&held, place, 1, bound(own)), Ok(()));
+    }
+
+    /// An IOC has two dozen probes: if each waited for as long, the inspection would be over before the last.
+    #[test]
+    fn probes_that_are_placed_together_wait_once() {
+        let held = Held::default();
+        let place = ((1, 2), 0x1000);
+        hold(&held, place, 1, ONE).unwrap();
+        let mut patience = Duration::from_millis(50);
+        for _ in 0..100 {
+            let again = held.hold(place, [1; CODE_WINDOW], ONE, &mut patience);
+            assert_eq!((again, patience), (Err(ProbeError::StillThere), Duration::ZERO));
+        }
+        let other = held.hold(place, [1; CODE_WINDOW], TWO, &mut patience);
+        assert_eq!(other, Ok(()), "it has nothing to wait for");
     }
 
     #[test]
     fn a_thread_that_is_probed_there_is_waited_for() {
         let held = Arc::new(Held::default());
         let place = ((1, 2), 0x1000);
-        held.hold(place, [1; CODE_WINDOW], ONE).unwrap();
-        held.hold(place, [1; CODE_WINDOW], TWO).unwrap();
+        hold(&held, place, 1, ONE).unwrap();
+        hold(&held, place, 1, TWO).unwrap();
         let other = held.clone();
-        let waiting = std::thread::spawn(move || other.hold(place, [1; CODE_WINDOW], ONE));
+        let waiting = std::thread::spawn(move || hold(&other, place, 1, ONE));
         held.release(place, TWO);
         assert!(!waiting.is_finished(), "its probe is still there");
         held.release(place, ONE);

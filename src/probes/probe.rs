@@ -3,6 +3,7 @@
 //! Any thread may do this. [`Probes`] owns the probes of an IOC and removes them when it is dropped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::errno::Errno;
 
@@ -11,7 +12,7 @@ use crate::ioc::{IocProcess, Module};
 use crate::linux::elf::{Symbol, CODE_WINDOW};
 use crate::linux::opened::Opened;
 use crate::linux::{elf, machine, process};
-use crate::probes::attacher::{Attacher, Probe, ProbeError, Spot};
+use crate::probes::attacher::{Attacher, Probe, ProbeError, Spot, PATIENCE};
 use crate::probes::catalog::{Purpose, Spec, Wanted, CATALOG, PROCESS_ROUTINE};
 use crate::probes::not_probed::{NotProbed, Reason};
 use crate::probes::place::{compare, place, Cost, Memory};
@@ -284,11 +285,13 @@ impl Probes {
 
     /// Binds the probes of its end, or all others, to this thread. Drops all of them if it is not the process's.
     fn bind(&mut self, attacher: &Attacher, thread: Thread, of_end: bool) -> Result<(), ProbeError> {
+        let mut patience = PATIENCE;
         for placing in &mut self.placed {
             if placing.is_of_end() != of_end || placing.thread == thread {
                 continue;
             }
-            let probe = attacher.attach(placing.spec, &placing.opened, &placing.spot, thread)?;
+            let Placing { spec, opened, spot, .. } = placing;
+            let probe = attacher.attach(spec, opened, spot, thread, &mut patience)?;
             removal::aside([std::mem::replace(&mut placing.probe, probe)]);
             placing.thread = thread;
         }
@@ -312,7 +315,13 @@ impl Probes {
     }
 
     /// Places a probe, unless it is already in place.
-    fn add(&mut self, attacher: &Attacher, spec: &'static Spec, target: &Target) -> Result<(), ProbeError> {
+    fn add(
+        &mut self,
+        attacher: &Attacher,
+        spec: &'static Spec,
+        target: &Target,
+        patience: &mut Duration,
+    ) -> Result<(), ProbeError> {
         let spot = Spot { file: target.module.file, offset: target.offset, code: target.code };
         let here = |placing: &Placing| {
             std::ptr::eq(placing.spec, spec)
@@ -326,7 +335,7 @@ impl Probes {
         let of_end = (spec.purpose == Purpose::End).then(|| thread::to_the_end(self.pid)).flatten();
         let bound = of_end.unwrap_or(thread);
         let opened = target.module.opened.clone();
-        let probe = attacher.attach(spec, &opened, &spot, bound)?;
+        let probe = attacher.attach(spec, &opened, &spot, bound, patience)?;
         if !self.is_of_process() {
             removal::aside([probe]);
             return Err(ProbeError::Ended);
@@ -348,8 +357,9 @@ impl Drop for Probes {
 /// Places the probes of [`routines`] that are not in place yet. Returns those that could not be placed.
 pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probes) -> Vec<NotProbed> {
     let (targets, mut left_out) = routines(ioc);
+    let mut patience = PATIENCE;
     for target in targets {
-        let added = probes.add(attacher, &PROCESS_ROUTINE, &target);
+        let added = probes.add(attacher, &PROCESS_ROUTINE, &target, &mut patience);
         left_out.extend(added.err().map(|error| NotProbed::Routine(error.into())));
     }
     left_out
@@ -370,12 +380,13 @@ pub fn attach_missing(
     probes: &mut Probes,
 ) -> Vec<NotProbed> {
     let mut not_probed = Vec::new();
+    let mut patience = PATIENCE;
     for target in
         planned(ioc, wanted).flat_map(|spec| targets(ioc, spec).into_iter().map(move |target| (spec, target)))
     {
         let (spec, target) = target;
         let placed = target.and_then(|target| {
-            let added = probes.add(attacher, spec, &target);
+            let added = probes.add(attacher, spec, &target, &mut patience);
             added.map_err(|error| NotProbed::Function(target.symbol, error.into()))
         });
         if let Err(why) = placed {

@@ -25,7 +25,7 @@ use crate::linux::kernel::{wrong_reads, WrongReads};
 use crate::linux::opened::Opened;
 use crate::linux::reader::Inspection;
 use crate::linux::{elf, machine, process};
-use crate::probes::attacher::{Probe, ProbeError, Spot};
+use crate::probes::attacher::{Probe, ProbeError, Spot, PATIENCE};
 use crate::probes::kernel::Kernel;
 use crate::probes::place::{place, Unfit};
 use crate::probes::removal;
@@ -201,7 +201,8 @@ fn attempt(
     let spot = Spot { file: mapping.file, offset, code: elf::code(&opened, offset) };
     drop(look);
     let thread = nix::unistd::gettid().as_raw().cast_unsigned();
-    let probe = kernel.attacher.attach_as(Step::OwnProbe, &program, &opened, &spot, (thread, None));
+    let (mut patience, thread) = (PATIENCE, (thread, None));
+    let probe = kernel.attacher.attach_as(Step::OwnProbe, &program, &opened, &spot, thread, &mut patience);
     let probe = probe.map_err(SelfTestError::Probe)?;
     let traced = kernel.maps.trace(pid, layouts);
     if traced.is_ok() {
