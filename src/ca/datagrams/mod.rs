@@ -174,10 +174,13 @@ impl Datagrams {
         self.registration(seen, repeater, false);
     }
 
-    /// A client is told that a repeater has registered it.
+    /// A client is told that a repeater has registered it: once for each time that it asked, since anybody can say so.
     fn confirmed(&mut self, seen: Seen, client: Address) {
-        let mut asked = self.registering.iter().flatten();
-        if let Some(&(.., repeater)) = asked.find(|of| (of.0, of.1) == (seen.namespace, client)) {
+        let is_its = |asked: &&mut Option<(Namespace, Address, Address)>| {
+            asked.is_some_and(|(namespace, by, _)| (namespace, by) == (seen.namespace, client))
+        };
+        let asked = self.registering.iter_mut().find(is_its);
+        if let Some((.., repeater)) = asked.and_then(Option::take) {
             self.registration(seen, repeater, true);
         }
     }

@@ -281,6 +281,10 @@ fn a_repeater_confirms_from_other_ports() {
     network.sent(3, local(50_000), local(39_999), &confirm());
     network.sent(3, local(50_000), at([127, 0, 0, 2], 40_099), &confirm());
     network.sent(3, local(50_000), local(40_000), &confirm());
+    // each has asked once
+    for client in 90..100 {
+        network.sent(4, local(50_000), local(40_000 + client), &confirm().repeat(9));
+    }
     let facts = network.finish(9);
     let [Fact::Registrations(counted)] = &facts[..] else { panic!("{facts:?}") };
     assert_eq!((counted.repeater, counted.requests, counted.confirmed), (repeater, 100, 20));
