@@ -283,7 +283,7 @@ fn a_repeater_confirms_from_other_ports() {
     network.sent(3, local(50_000), local(40_000), &confirm());
     // each has asked once
     for client in 90..100 {
-        network.sent(4, local(50_000), local(40_000 + client), &confirm().repeat(9));
+        network.sent(4, local(50_000), local(40_000 + client), &[confirm(), confirm()].concat());
     }
     let facts = network.finish(9);
     let [Fact::Registrations(counted)] = &facts[..] else { panic!("{facts:?}") };
