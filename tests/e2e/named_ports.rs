@@ -169,3 +169,32 @@ fn a_port_that_a_server_answers_with() {
     assert!(puts.iter().all(|put| put["ioc"].is_string()), "{puts:#?}");
     loses_nothing(&rig);
 }
+
+/// An IOC whose port is taken from its start, and that has another port besides.
+#[test]
+fn a_port_that_an_ioc_answers_with() {
+    let Some(rig) = Rig::new("named-taken") else { return };
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", PVA)).expect("it is free");
+    let ioc = rig.ioc_with("taken", PORT, "pvaccess.db", &["--pva", "pvxs", "--web"]);
+    let mut recorder = rig.record(&["--tier", "packet", "--pid", &ioc.pid_argument()]);
+    let mut ready = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ready, "PVA:READY", "packet");
+    let mut number = 0.0;
+    wait_until("a put over PVAccess is recorded", || {
+        // a new client searches
+        let mut client = rig.client("p4p", &[PORT], &[]);
+        number += 1.0;
+        client.put("PVA:SP", 6, json!(number), true);
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        !values(&rig, "pva", Some("PVA:SP")).is_empty()
+    });
+    let mut client = rig.client("p4p", &[PORT], &[]);
+    let truth: Vec<Value> = (0..20).map(|number| json!(f64::from(number) + 0.5)).collect();
+    for value in &truth {
+        client.put("PVA:SP", 6, value.clone(), true);
+    }
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let all = values(&rig, "pva", Some("PVA:SP"));
+    assert_eq!(all[all.len() - truth.len()..], truth);
+    loses_nothing(&rig);
+}

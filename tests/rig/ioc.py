@@ -1,7 +1,7 @@
 """A softIoc from PyPI's epicscorelibs, on loopback only.
 
     ioc.py NAME PORT DATABASE [--macros M] [--find PORT,...] [--epics VERSION] [--pva qsrv|pvxs]
-           [--access FILE] [--address A] [--six] [--reach A,...] [--routines LIBRARY]
+           [--access FILE] [--address A] [--six] [--reach A,...] [--routines LIBRARY] [--web]
 
 Serves the records of DATABASE over Channel Access on TCP and UDP PORT. Prints "ready" on stdout once it serves, then
 carries out each line of stdin as an iocsh command and prints "done" after it. Exits at the end of stdin, after the
@@ -16,6 +16,7 @@ EPICS exit handlers.
 --six      serves PVAccess over IPv6 as well, on ::1 (pvxs)
 --reach    further addresses where its CA links look
 --routines a library with subroutines for its records (routines.c)
+--web      listens on PORT+3000 as well, as a web server does
 """
 
 import argparse
@@ -23,6 +24,7 @@ import ctypes
 import glob
 import importlib.util
 import os
+import socket
 import sys
 
 RECORD_LIBRARIES = ["Com", "ca", "dbCore", "dbRecStd"]
@@ -139,12 +141,15 @@ def main():
     parser.add_argument("--six", action="store_true")
     parser.add_argument("--reach", default=[], type=lambda text: text.split(","))
     parser.add_argument("--routines", metavar="LIBRARY")
+    parser.add_argument("--web", action="store_true")
     args = parser.parse_args()
 
     wanted = environment(args.name, args.port, args.find, args.address, args.reach)
     if args.six:
         wanted["EPICS_PVAS_INTF_ADDR_LIST"] += " ::1"
     restart_with(wanted)
+    # held, not used: nobody asks there
+    _web = socket.create_server((args.address, args.port + 3000)) if args.web else None
     libraries = Libraries(args.epics)
     libraries.start(args.database, args.macros, args.pva, args.access, args.routines)
     # iocsh commands write through C's stdio.

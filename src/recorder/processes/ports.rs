@@ -257,9 +257,9 @@ impl PortSearch {
             let (ca_ports, mut pva_ports, is_guess) = match &ioc.process {
                 Some(process) => {
                     let (ca, mut pva, is_guess) = ports::divide(process, &server, &ioc.about.pva_ports);
-                    // Of several servers of PVAccess in one process, all but one have whatever port was free. Anybody
-                    // can answer with any port.
-                    if ioc.namespace == here && !pva.is_empty() {
+                    // A server of PVAccess that finds its port taken has whatever was free, as all but one of several in a
+                    // process, and something else may listen there, too. Anybody can answer with any port.
+                    if ioc.namespace == here {
                         let is_known = |port: &u16| ca.contains(port) || pva.contains(port);
                         let is_other = |port: &u16| self.answered.contains(port) && !is_known(port);
                         guessed = server.ports.iter().copied().filter(is_other).collect();
