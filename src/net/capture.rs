@@ -21,6 +21,7 @@ use std::thread;
 
 use iocrec_log::event::Tier;
 use nix::errno::Errno;
+use nix::net::if_::if_indextoname;
 
 use crate::bpf::load::LoadError;
 use crate::linux::aside;
@@ -300,9 +301,13 @@ impl Capture {
         self.not_changed.as_ref().filter(|_| !was_refused)
     }
 
-    /// Whether an interface that was named is not there; whether one has been another than before since the last call.
+    /// Whether an interface that was named is not there; whether one has been another than before since the last call. One
+    /// that has got another name is captured all the same.
     pub fn take_interfaces(&mut self) -> (bool, bool) {
-        let is_gone = matches!(self.not_changed, Some(CaptureError::NoSuchInterface { .. }));
+        let is_missing = matches!(self.not_changed, Some(CaptureError::NoSuchInterface { .. }));
+        // nix takes the kernel's refusal for an empty name
+        let exists = |&index: &u32| if_indextoname(index).is_ok_and(|name| !name.is_empty());
+        let is_gone = is_missing && !self.indices.iter().all(exists);
         (is_gone, std::mem::take(&mut self.has_moved))
     }
 
@@ -492,6 +497,8 @@ mod tests {
         let names = std::mem::replace(&mut capture.interfaces, vec!["gone0".into()]);
         assert!(matches!(capture.follow(&ports), Some(CaptureError::NoSuchInterface { .. })));
         assert!(capture.follow(&ports).is_none(), "it is said once");
+        assert_eq!(capture.take_interfaces(), (false, false), "it has another name");
+        capture.indices = vec![u32::MAX];
         assert_eq!(capture.take_interfaces(), (true, false));
         capture.interfaces = names;
         assert!(capture.follow(&ports).is_none() && capture.not_changed.is_none());

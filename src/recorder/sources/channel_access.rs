@@ -84,6 +84,10 @@ impl ChannelAccess {
         let since = if self.last_packet == 0 { 0 } else { cx.env.monotonic() };
         cx.circuits.set_captured(since, &captures.namespaces());
         let (is_gone, has_moved) = captures.take_interfaces();
+        // they were there when the captures were opened, before anything was recorded
+        if self.watched == 0 {
+            self.watched = now;
+        }
         if has_moved {
             self.note_unwatched(cx, now);
         }
@@ -247,6 +251,25 @@ mod tests {
     use crate::not_run::{not_run, Needs};
     use crate::recorder::testing::{Bench, SECOND};
 
+    /// The number of no interface.
+    const NOBODY: u32 = u32::MAX;
+
+    /// The losses of packets that a look at this time notes, by their beginnings.
+    fn losses(source: &mut ChannelAccess, at: u64, is_last: bool) -> Vec<u64> {
+        let mut bench = Bench::new();
+        bench.clock.monotonic.set(at);
+        if is_last {
+            source.finish(&mut bench.context());
+        } else {
+            source.capture_places(&mut bench.context(), at);
+        }
+        let since = |event| match event {
+            Event { time, fact: Fact::Loss(loss) } if time == at => Some(loss.since),
+            _ => None,
+        };
+        bench.sink.take().into_iter().filter_map(since).collect()
+    }
+
     /// Another interface of the name that was given is found some seconds after it came: until then nobody watches it.
     #[test]
     fn the_time_without_an_interface_is_a_loss() {
@@ -257,29 +280,35 @@ mod tests {
                 return not_run(name, Needs::root_or_kernel(error.to_string()));
             }
         };
-        let mut bench = Bench::new();
         let mut source = ChannelAccess::new(Some(Captures::new(capture, Filtering::Stateless)));
         let mut look = |at: u64, pretends: Option<(&str, u32)>, is_last: bool| {
             if let (Some((name, index)), Some(captures)) = (pretends, &mut source.captures) {
                 captures.pretend(name, index);
             }
-            bench.clock.monotonic.set(at);
-            if is_last {
-                source.finish(&mut bench.context());
-            } else {
-                source.capture_places(&mut bench.context(), at);
-            }
-            let since = |event| match event {
-                Event { time, fact: Fact::Loss(loss) } if time == at => Some(loss.since),
-                _ => None,
-            };
-            bench.sink.take().into_iter().filter_map(since).collect::<Vec<_>>()
+            losses(&mut source, at, is_last)
         };
         assert_eq!(look(2 * SECOND, None, false), [0u64; 0]);
-        assert_eq!(look(4 * SECOND, Some(("gone0", 9)), false), [0u64; 0], "it may come back as it was");
-        assert_eq!(look(6 * SECOND, Some(("lo", 9)), false), [2 * SECOND], "it is another one");
+        assert_eq!(look(4 * SECOND, Some(("gone0", NOBODY)), false), [0u64; 0], "it may come back as it was");
+        assert_eq!(look(6 * SECOND, Some(("lo", NOBODY)), false), [2 * SECOND], "it is another one");
         assert_eq!(look(8 * SECOND, None, false), [0u64; 0]);
-        assert_eq!(look(10 * SECOND, Some(("gone0", 9)), false), [0u64; 0]);
+        assert_eq!(look(10 * SECOND, Some(("gone0", NOBODY)), false), [0u64; 0]);
         assert_eq!(look(11 * SECOND, None, true), [8 * SECOND], "it has not come back");
+    }
+
+    /// Between the opening of the captures and the first look.
+    #[test]
+    fn an_interface_that_goes_at_once() {
+        let capture = match Capture::open(&["lo".into()], &Ports::default()) {
+            Ok(capture) => capture,
+            Err(error) => {
+                let name = "channel_access::an_interface_that_goes_at_once";
+                return not_run(name, Needs::root_or_kernel(error.to_string()));
+            }
+        };
+        let mut captures = Captures::new(capture, Filtering::Stateless);
+        captures.pretend("gone0", NOBODY);
+        let mut source = ChannelAccess::new(Some(captures));
+        assert_eq!(losses(&mut source, 5 * SECOND, false), [0u64; 0]);
+        assert_eq!(losses(&mut source, 9 * SECOND, true), [5 * SECOND], "nothing was recorded before");
     }
 }
