@@ -252,6 +252,10 @@ impl Protocol for ChannelAccess {
         }
     }
 
+    fn number(&self, circuit: &Circuit) -> Option<u32> {
+        circuit.closed_id
+    }
+
     fn on_close(&mut self, circuit: &mut Circuit, time: u64, closing: Closing, out: &mut Vec<Event>) {
         circuit.closed_id = circuit.id();
         if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {

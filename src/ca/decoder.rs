@@ -110,6 +110,17 @@ impl Decoder {
         }
     }
 
+    /// The number of the circuit that was open between these ends at `time`, if another one is in its place by now.
+    pub fn circuit_before(
+        &self,
+        namespace: Namespace,
+        client: Address,
+        server: Address,
+        time: u64,
+    ) -> Option<CircuitId> {
+        self.connections.replaced(namespace, client, server, time)
+    }
+
     /// Whether packets between these ends have come from `time` or later, and whether these are of a circuit that began later. If
     /// none have, another one may seem open that had ended by then; not one that is older than the capture: the server's memory
     /// names its channels, and the put that the first hit shows must not wait for that.

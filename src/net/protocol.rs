@@ -210,6 +210,11 @@ pub trait Protocol {
         out: &mut Self::Output,
     );
 
+    /// The number of a connection that is over, if it was told with one.
+    fn number(&self, _connection: &Self::Connection) -> Option<u32> {
+        None
+    }
+
     /// A segment of the connection is not believed. To be counted.
     fn on_unbelieved(&mut self, connection: &mut Self::Connection, time: u64, what: Unbelieved);
 

@@ -47,6 +47,28 @@ fn closing_by_fin() {
     assert_eq!(w.decoder.circuit_then(0, CLIENT, SERVER, u64::MAX), None, "it was closed by then");
 }
 
+/// Clients that use one port again at once: a thread is told of once the next circuit is there.
+#[test]
+fn a_circuit_in_whose_place_another_one_is() {
+    let mut w = Wire::new();
+    let mut hits = Vec::new();
+    for number in 1..4 {
+        w.seq = [number << 24, (number << 24) + 5000];
+        w.handshake();
+        w.client(&[version(), named(18, 5, 13, "A")].concat());
+        w.server(&message(18, 6, 1, 5, 7, b""));
+        hits.push(w.time);
+        let [c, s] = w.seq;
+        w.raw(true, c, None, FIN, b"");
+        w.raw(false, s, Some(c + 1), FIN, b"");
+    }
+    let before = |time| w.decoder.circuit_before(0, CLIENT, SERVER, time);
+    assert_eq!([before(hits[0]), before(hits[1]), before(hits[2])], [Some(1), Some(2), None]);
+    assert_eq!(w.decoder.circuit_then(0, CLIENT, SERVER, hits[2]), Some(3), "it is still known");
+    assert_eq!(before(0), None, "none was there yet");
+    assert_eq!(w.decoder.circuit_before(0, SERVER, CLIENT, hits[0]), None);
+}
+
 #[test]
 fn closing_half_seen() {
     let mut w = with_channel();

@@ -21,6 +21,8 @@ mod passing;
 mod places;
 mod unconfirmed;
 
+use std::collections::VecDeque;
+
 use crate::net::connection::{Connection, Shared};
 use crate::net::lru::Lru;
 use crate::net::openings::Openings;
@@ -36,6 +38,9 @@ const CLASSES: usize = 3;
 const CLOSED: u8 = 0;
 const SILENT: u8 = 1;
 const RECOGNIZED: u8 = 2;
+
+/// Connections in whose place another one is that are remembered: of ports that are used again at once.
+const MAX_REPLACED: usize = 256;
 
 type Table<S> = Lru<Key, Box<Connection<S>>, CLASSES>;
 
@@ -65,6 +70,8 @@ pub struct Connections<P: Protocol> {
     table: Table<P::Connection>,
     openings: Openings,
     passing: Passing,
+    /// The last ones in whose place another one is, the oldest first.
+    replaced: VecDeque<Replaced>,
     /// The protocol, with the state that its connections share.
     pub protocol: P,
     buffered: usize,
@@ -85,6 +92,17 @@ impl Key {
     }
 }
 
+/// A connection in whose place another one is.
+#[derive(Debug)]
+struct Replaced {
+    key: Key,
+    client: End,
+    /// See [`Connection::began`].
+    began: u64,
+    ended: u64,
+    number: u32,
+}
+
 impl<P: Protocol> Connections<P> {
     /// No connections yet.
     pub fn new(limits: Limits, protocol: P) -> Connections<P> {
@@ -94,6 +112,7 @@ impl<P: Protocol> Connections<P> {
             table: Lru::default(),
             openings: Openings::default(),
             passing: Passing::default(),
+            replaced: VecDeque::new(),
             protocol,
             buffered: 0,
             confirms: false,
@@ -128,6 +147,22 @@ impl<P: Protocol> Connections<P> {
     ) -> Option<(u64, u64)> {
         let connection = self.table.get(&Key::new(namespace, client.into(), server.into()))?;
         Some((connection.began, connection.last))
+    }
+
+    /// The number of the connection that was there between these ends at `time`, if another one is in its place by now.
+    pub fn replaced(
+        &self,
+        namespace: Namespace,
+        client: impl Into<End>,
+        server: impl Into<End>,
+        time: u64,
+    ) -> Option<u32> {
+        let (client, server) = (client.into(), server.into());
+        let key = Key::new(namespace, client, server);
+        let was_there = |old: &&Replaced| {
+            (old.key, old.client) == (key, client) && (old.began..=old.ended).contains(&time)
+        };
+        self.replaced.iter().find(was_there).map(|old| old.number)
     }
 
     /// How certain it is that a segment with data is of this protocol: 3 if its connection has shown a message, 2 if it begins
@@ -326,11 +361,22 @@ impl<P: Protocol> Connections<P> {
         self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
     }
 
+    /// Remembers a connection in whose place another one comes.
+    fn note_replaced(&mut self, key: Key, old: &Connection<P::Connection>) {
+        let (Some(number), Some(ended)) = (self.protocol.number(&old.state), old.closed_at()) else { return };
+        if self.replaced.len() >= MAX_REPLACED {
+            self.replaced.pop_front();
+        }
+        self.replaced.push_back(Replaced { key, client: old.client, began: old.began, ended, number });
+    }
+
     /// Adds a connection, replacing an older one between the same ends, and makes room for it.
     fn insert(&mut self, time: u64, mut connection: Connection<P::Connection>, out: &mut P::Output) {
         let key = Key::new(connection.namespace, connection.client, connection.server);
         self.end_elsewhere(time, key, connection.server, out);
-        self.remove(time, &key, Closing::Replaced, out);
+        if let Some(old) = self.remove(time, &key, Closing::Replaced, out) {
+            self.note_replaced(key, &old);
+        }
         while self.table.len() >= self.limits.connections.max(1) {
             let Some(oldest) = self.table.oldest() else { break };
             self.remove(time, &oldest, Closing::Forgotten, out);

@@ -279,8 +279,11 @@ impl Circuits {
             let waits = !all && now < unknown.noted.saturating_add(PACKETS_LAG);
             let (has_come, is_later) = ca.has_come_to(namespace, client, server, unknown.time);
             let circuit = match then {
-                // the one that it served is over, and nothing is known of it any more
-                Some(_) if is_later => continue,
+                // the one that it served is over, perhaps with nothing known of it any more
+                _ if is_later => match ca.circuit_before(namespace, client, server, unknown.time) {
+                    Some(circuit) => circuit,
+                    None => continue,
+                },
                 Some(circuit) if !open => circuit,
                 // the one that seems open may be an earlier one from the same port, of which the end is still to come
                 _ if waits && (then.is_none() || !has_come) => {
