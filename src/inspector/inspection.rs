@@ -94,7 +94,7 @@ impl Tools {
         let mut refused = None;
         if entry.known.ioc.is_none() {
             refused = self.find(&mut entry);
-            entry.known.undecided = self.finder.is_undecided(pid);
+            entry.known.undecided |= self.finder.is_undecided(pid);
         }
         let allowed = entry.known.allowed(FOLLOW_TIME);
         if let (Some(followed), None) = (&mut entry.known.ioc, refused) {
@@ -139,9 +139,10 @@ impl Tools {
         let found = self.finder.look(pid);
         let unread = found.as_ref().err().and_then(Refused::by);
         // A child that an IOC forks may end or become another program meanwhile: what was read then is no IOC of its own.
-        let is_it = |ioc: &IocProcess| ioc.start == entry.start && process::image(pid) == image;
-        let found = found.ok().flatten().filter(is_it);
-        let Some(ioc) = found else {
+        let found = found.ok().flatten().filter(|ioc| ioc.start == entry.start);
+        let same = found.as_ref().and_then(|_| is_same(image, process::image(pid)));
+        entry.known.undecided = found.is_some() && same.is_none();
+        let Some(ioc) = found.filter(|_| same == Some(true)) else {
             if let Some(Refusal::Copy(copy)) = self.finder.why_refused(pid) {
                 self.report(pid, entry.start, Finding::Copy { copy: *copy, image });
             }
@@ -348,6 +349,12 @@ fn may_be_kept(ioc: &IocProcess) -> bool {
     deferred_close::may_be_kept(ioc.modules.iter().map(|module| &*module.opened))
 }
 
+/// Whether a process runs the same program at two times; `None` if it could be read at one of them only, as where no file can be
+/// opened for a while.
+fn is_same(then: Option<(u64, u64)>, now: Option<(u64, u64)>) -> Option<bool> {
+    (then.is_some() == now.is_some()).then_some(then == now)
+}
+
 /// Whether a process has memory to read. A kernel thread has none, nor has a process that is ending. If only the first
 /// thread has ended, another one shows the memory.
 fn has_memory(pid: u32) -> bool {
@@ -358,6 +365,15 @@ fn has_memory(pid: u32) -> bool {
 mod tests {
     use super::*;
     use crate::probes::attacher::ProbeError;
+
+    /// Such an IOC counted as none until its size changed.
+    #[test]
+    fn a_program_that_could_not_be_read_may_be_the_same() {
+        assert_eq!(is_same(Some((1, 2)), Some((1, 2))), Some(true));
+        assert_eq!(is_same(Some((1, 2)), Some((1, 3))), Some(false));
+        assert_eq!([is_same(None, Some((1, 2))), is_same(Some((1, 2)), None)], [None, None]);
+        assert_eq!(is_same(None, None), Some(true), "nobody may see it");
+    }
 
     /// Where a recorder may open few files, it may not see a thread for a while, nor place its probes at another.
     #[test]
