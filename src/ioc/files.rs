@@ -34,16 +34,8 @@ const MAX_LOADED: usize = 16;
 /// There are more than an IOC has; EMFILE if they would take a quarter of the files that may be open: what a process maps is
 /// its own choice, and others must not lack descriptors for it.
 pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile<'_>>> {
-    let mut files: Vec<(&[Mapping], &Mapping)> = Vec::new();
-    for load in loaded(mappings) {
-        let mut same = files.iter().filter(|before| before.1.file == load.1.file);
-        if same.nth(MAX_LOADS - 1).is_none() {
-            files.push(load);
-        }
-        if files.len() > MAX_FILES {
-            return Err(io::Error::other("it has mapped the code of more files than an IOC"));
-        }
-    }
+    let files = bounded(mappings)
+        .ok_or_else(|| io::Error::other("it has mapped the code of more files than an IOC"))?;
     let most = descriptors::limit() / 4;
     if most > 0 && files.len() as u64 > most {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
@@ -54,9 +46,35 @@ pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile
     Ok(mapped.collect())
 }
 
+/// A file that was loaded: its mappings, and the first of them with code.
+type Load<'a> = (&'a [Mapping], &'a Mapping);
+
+/// What a process has loaded, each file [`MAX_LOADS`] times at most; `None` if it is more than [`MAX_FILES`].
+fn bounded(mappings: &[Mapping]) -> Option<Vec<Load<'_>>> {
+    let mut files: Vec<Load> = Vec::new();
+    // how often each counts so far, in order: a process may have tens of thousands of mappings
+    let mut loads: Vec<(FileId, usize)> = Vec::new();
+    for load in loaded(mappings) {
+        let file = load.1.file;
+        let at = loads.binary_search_by_key(&file, |before| before.0).unwrap_or_else(|at| {
+            loads.insert(at, (file, 0));
+            at
+        });
+        let Some((_, count)) = loads.get_mut(at) else { continue };
+        if *count < MAX_LOADS {
+            *count += 1;
+            files.push(load);
+        }
+        if files.len() > MAX_FILES {
+            return None;
+        }
+    }
+    Some(files)
+}
+
 /// The mappings of each file that a process has loaded, and the first of them with code. A linker may have loaded a file twice
 /// (dlmopen), and whoever looks up symbols maps it once more, as data.
-fn loaded(mappings: &[Mapping]) -> impl Iterator<Item = (&[Mapping], &Mapping)> {
+fn loaded(mappings: &[Mapping]) -> impl Iterator<Item = Load<'_>> {
     let goes_on = |before: &Mapping, next: &Mapping| {
         next.file == before.file && next.offset > 0 && next.offset >= before.offset
     };
@@ -186,6 +204,26 @@ mod tests {
         once.retain(|mapping| mapping.file == file);
         let often: Vec<Mapping> = (0..100).flat_map(|_| once.clone()).collect();
         assert_eq!(files(own, &often).unwrap().len(), MAX_LOADS);
+    }
+
+    /// As many as a process may have mappings, in whatever order.
+    #[test]
+    fn each_of_many_files_counts_some_times() {
+        let load = |number: u64| {
+            let (start, path) = (number << 12, String::new());
+            let file = (1, number * 7919 % 200);
+            Mapping { start, end: start + 0x1000, offset: 0, executable: true, file, path }
+        };
+        let mut often: Vec<Mapping> = (0..60_000).map(load).collect();
+        let found = bounded(&often).unwrap();
+        for number in 0..200 {
+            let of_it: Vec<u64> =
+                found.iter().filter(|(_, code)| code.file.1 == number).map(|(_, code)| code.start).collect();
+            assert_eq!(of_it.len(), MAX_LOADS, "{number}");
+            assert!(of_it.is_sorted(), "the first ones");
+        }
+        often.iter_mut().for_each(|mapping| mapping.file.0 = mapping.start >> 22);
+        assert!(bounded(&often).is_none(), "more than an IOC has");
     }
 
     /// A client that ends before its library is read tells nothing of the library.
