@@ -122,7 +122,7 @@ pub enum Finding {
     Crash {
         /// Its number.
         number: u32,
-        /// Where the thread stood.
+        /// Where the thread stood, which may be in no file; `None` if that is not known.
         place: Option<Place>,
         /// Return addresses on its stack.
         frames: Vec<stack::Found>,

@@ -23,6 +23,9 @@ use crate::linux::FileId;
 pub const MOST: usize = 48;
 /// Bytes before a return address that may be a call.
 const CALL: usize = 7;
+/// Below this address no file is mapped: Linux keeps the first 64 KiB free (vm.mmap_min_addr), and whoever calls a function that
+/// is not there stands at their beginning.
+const LOWEST: u64 = 0x1_0000;
 
 /// A place in an IOC's code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,8 +53,10 @@ struct File {
 /// The code of an IOC.
 pub struct Code<'a> {
     ioc: &'a IocProcess,
-    /// All that it has mapped, or had.
+    /// All that it has mapped, or had when it was last looked at.
     mappings: Vec<Mapping>,
+    /// Whether it is what it has mapped now.
+    is_now: bool,
     files: HashMap<FileId, Option<File>>,
 }
 
@@ -63,12 +68,14 @@ impl<'a> Code<'a> {
         let now = if lives { process::mappings(ioc.pid).unwrap_or_default() } else { Vec::new() };
         let has_code = now.iter().any(|mapping| mapping.executable);
         let mappings = if has_code { now } else { ioc.code.to_vec() };
-        Code { ioc, mappings, files: HashMap::new() }
+        Code { ioc, mappings, is_now: has_code, files: HashMap::new() }
     }
 
-    /// The place of an instruction; `None` if there is no code.
+    /// The place of an instruction, which is in no file if there is no code. `None` if that is not known: a process that has ended
+    /// may have loaded a library after it was last looked at.
     pub fn place(&mut self, address: u64) -> Option<Place> {
-        self.look_up(address, address)
+        let is_known = self.is_now || address < LOWEST;
+        self.look_up(address, address).or_else(|| is_known.then(Place::default))
     }
 
     /// The return addresses among the words of a part of a stack that begins `from` bytes behind the stack pointer.
@@ -262,6 +269,20 @@ mod tests {
         assert!(!of(Architecture::Aarch64, 4, 0x1400_0010) && !of(Architecture::Arm, 4, 0xeb00_0000));
         assert!(of(Architecture::Riscv64, 4, 0x0000_00ef) && of(Architecture::Riscv64, 4, 0x9782_0000));
         assert!(!of(Architecture::Riscv64, 4, 0x0000_006f) && !of(Architecture::Riscv64, 4, 0x9002_0000));
+    }
+
+    /// A library may have come since the last look, but none to the address of a function that is not there.
+    #[test]
+    fn what_was_mapped_before_tells_little_of_an_ended_process() {
+        let mut image = Image::new(Width::Bits64);
+        let (base, _) = image.base();
+        let (mut process, _) = image.process(std::process::id(), base);
+        let nowhere = Some(Place::default());
+        process.start = crate::linux::process::start(process.pid).unwrap();
+        let of = |process: &IocProcess| [0, 1 << 62].map(|address| Code::of(process).place(address));
+        assert_eq!(of(&process), [nowhere.clone(), nowhere.clone()]);
+        process.start += 1;
+        assert_eq!(of(&process), [nowhere, None], "its number is another one's by now");
     }
 
     /// Stacks of this process, with words that lie in its code, at its edges, and anywhere.

@@ -48,10 +48,9 @@ pub(super) fn named(
 ) {
     let Some(at) = ioc.dying.asked.iter().position(|asked| asked.number == number) else { return };
     let Asked { time, delivered, .. } = ioc.dying.asked.remove(at);
+    ioc.dying.crash(time, &delivered, place);
     // that there is no file is known, too
-    let nowhere = Place::default();
-    ioc.dying.crash(time, &delivered, Some(place.unwrap_or(&nowhere)));
-    tell(env, ioc, time, &delivered, place, frames);
+    tell(env, ioc, time, &delivered, place.filter(|place| !place.module.is_empty()), frames);
 }
 
 /// Tells the crashes whose functions will not be known.
