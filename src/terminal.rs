@@ -157,10 +157,29 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Standard output takes no more.
 pub fn printed(done: io::Result<()>) -> io::Result<()> {
     match done {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(io::Error::other(format!("can't write to standard output: {error}")))
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(not_printed(error)),
         _ => Ok(()),
+    }
+}
+
+/// An error of standard output, which names it.
+fn not_printed(error: io::Error) -> io::Error {
+    io::Error::other(format!("can't write to standard output: {error}"))
+}
+
+/// Standard output for bytes that are no text. Its errors name it, but for those of a pipe that nobody reads.
+pub struct Pipe(File);
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted => error,
+            _ => not_printed(error),
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -169,17 +188,17 @@ pub fn printed(done: io::Result<()>) -> io::Result<()> {
 /// # Errors
 /// It is closed.
 #[allow(clippy::disallowed_methods)] // the one place
-pub fn pipe() -> io::Result<Option<File>> {
+pub fn pipe() -> io::Result<Option<Pipe>> {
     let out = io::stdout();
     if out.is_terminal() {
         return Ok(None);
     }
-    Ok(Some(File::from(out.as_fd().try_clone_to_owned()?)))
+    Ok(Some(Pipe(File::from(out.as_fd().try_clone_to_owned()?))))
 }
 
 /// Waits for a moment, or until nobody reads the pipe any more; returns whether that is so.
-pub fn is_closed(pipe: &File) -> bool {
-    let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
+pub fn is_closed(pipe: &Pipe) -> bool {
+    let mut fds = [PollFd::new(pipe.0.as_fd(), PollFlags::empty())];
     // interrupted: the next call waits
     poll(&mut fds, MOMENT).is_ok_and(|found| found > 0)
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iocrec_cli::command;
@@ -125,6 +125,8 @@ impl Command for Record {
         if let Some(refused) = refused {
             return Err(refused.into());
         }
+        // before the log: it is dropped after that
+        let mut made = Made((!self.dir.exists()).then(|| self.dir.clone()));
         // without the capability to pass over modes it must be let into what it makes itself
         let mask = umask(Mode::empty());
         umask(mask - Mode::S_IRWXU);
@@ -178,13 +180,26 @@ impl Command for Record {
         if let Some(clock) = clock {
             let finished = reading::read(options, files, &clock, &mut store);
             let status = close(store)?;
+            made.0 = None;
             return finished.report(Some(&status)).and_then(|()| is_stored(&status));
         }
         let snapshots = (!self.no_snapshots).then_some(self.max_disk);
         let outcome = recording::record(recorder::Options { snapshots, ..options }, ends, &mut store);
         let status = close(store)?;
         recording::end(outcome?);
+        made.0 = None;
         is_stored(&status)
+    }
+}
+
+/// A directory that was made for a log. Unless the log comes to something it is removed, if it is empty.
+struct Made(Option<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = std::fs::remove_dir(path);
+        }
     }
 }
 

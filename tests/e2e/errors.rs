@@ -58,6 +58,17 @@ fn output_that_nobody_takes() {
     }
 }
 
+#[test]
+fn a_stream_that_nobody_takes() {
+    let Some(rig) = Rig::new("cat-full") else { return };
+    fs::create_dir(rig.log()).expect("a directory");
+    let full = fs::File::options().write(true).open("/dev/full").expect("it can be opened");
+    let mut command = Command::new(IOCREC);
+    command.args(["cat", "--no-follow", "--dir", &rig.log()]).stdout(full);
+    let output = command.output().expect("it runs");
+    expect(&output, FAILURE, &["can't write to standard output", "No space left"]);
+}
+
 /// A file on a full disk takes no lines as they come, either.
 #[test]
 fn watch_into_a_full_disk() {
@@ -152,10 +163,13 @@ fn an_ordinary_user_is_told_that_root_is_needed() {
     fs::create_dir(rig.path("log")).expect("a directory");
     const NOBODY: u32 = 65534;
     std::os::unix::fs::chown(rig.path("log"), Some(NOBODY), Some(NOBODY)).expect("a directory of that user");
-    for arguments in [&["record", "--dir", &rig.log()][..], &["watch"]] {
+    let new = rig.path("log/new");
+    for arguments in [&["record", "--dir", &rig.log()][..], &["record", "--dir", &new], &["watch"]] {
         let output = run(Command::new(&program).args(arguments).uid(NOBODY).gid(NOBODY));
         expect(&output, FAILURE, &["root"]);
     }
+    assert!(fs::metadata(rig.log()).is_ok(), "it was there before");
+    assert!(fs::metadata(&new).is_err(), "nothing is left of a log that was none");
     // What needs no root works.
     let output = run(Command::new(&program).arg("check").uid(NOBODY).gid(NOBODY));
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
