@@ -1,6 +1,7 @@
 //! Children that an IOC forks and that run none of their own, as Python's multiprocessing makes them: they have the IOC's
 //! memory and its listening socket, but they are no IOCs, and they serve nobody.
 
+use crate::rig::own_program::{Build, Own};
 use crate::rig::{json_lines, wait_until, Rig, IOCREC};
 use serde_json::{json, Value};
 use std::process::Command;
@@ -74,4 +75,27 @@ fn forked_children_are_no_iocs() {
             |list: &str| check[list].as_array().is_some_and(|list| list.iter().any(|of| of["pid"] == *child));
         assert!(!named("iocs") && named("not_recorded"), "{child}: {check:#}");
     }
+}
+
+/// They have the records, but neither a server's port nor any thread of EPICS, as the IOC itself then.
+#[test]
+fn children_forked_before_iocinit_are_no_iocs() {
+    let Some(rig) = Rig::alone("forked-early") else { return };
+    let Some(own) = Own::build(&rig, Build::Shared) else { return };
+    let mut ioc = own.start_slowly(&rig, PORT, "starting.db");
+    for _ in 0..2 {
+        ioc.command_until("", "step");
+    }
+    // iocInit is next
+    ioc.command_until("fork", "step");
+    let mut recorder = rig.record(&[]);
+    wait_until("it is recorded", || recorder.errors().contains("recording own"));
+    ioc.command_until("fork", "step");
+    sleep(Duration::from_secs(3));
+    ioc.command_until("", "ready");
+    sleep(Duration::from_secs(7)); // servers are looked for every five seconds
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let iocs = json_lines(&rig.replay("iocs", &["--json"]).stdout);
+    let pids: Vec<&Value> = iocs.iter().filter(|ioc| ioc["ioc"] == "own").map(|ioc| &ioc["pid"]).collect();
+    assert_eq!(pids, [&json!(ioc.pid())], "{iocs:#?}");
 }

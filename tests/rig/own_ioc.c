@@ -6,7 +6,8 @@
  * Says "ready" on stdout once it serves; then carries out each line of stdin as an iocsh command and
  * says "done". With "leave" a thread does that, and the main thread ends (as by
  * epicsThreadExitMain), which leaves a process without a living first thread. With "slow" it waits for a line of
- * stdin before each step of its start, and says "step" before it waits. The command "exec DATABASE" starts the
+ * stdin before each step of its start, and says "step" before it waits; the line "fork" makes a child first, which does
+ * nothing. The command "exec DATABASE" starts the
  * program anew in the process, with another database. So does "reload DATABASE" with the IOC in the process, if it
  * was started "alone", which means without Channel Access: Base can end no other.
  *
@@ -23,12 +24,14 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <dirent.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,10 +191,17 @@ static void step(void)
 
     if (!slow)
         return;
-    printf("step\n");
-    fflush(stdout);
-    if (!fgets(line, sizeof line, stdin))
-        exit(1);
+    do {
+        printf("step\n");
+        fflush(stdout);
+        if (!fgets(line, sizeof line, stdin))
+            exit(1);
+        if (!strncmp(line, "fork", 4) && !fork()) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                pause();
+        }
+    } while (!strncmp(line, "fork", 4));
 }
 
 static int start(const char *database)
