@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
  * What kills recorded processes: signals that are sent to them, with the sender, and those that end them with a core
- * dump, with the place in the code and the stack. Nothing here touches system calls: the programs run when a signal is
- * sent or delivered, and for any other process end after one look-up (docs/internals/deaths.md has the cost).
+ * dump, with the place in the code and the stack; and when they end. Nothing here touches system calls: the programs run
+ * when a signal is sent or delivered or a thread ends, and for any other process end after one look-up
+ * (docs/internals/deaths.md has the cost).
  *
  * The ring tier reads the kernel's structures by CO-RE, from raw tracepoints (Linux 5.8 with BTF), and a thread's registers
  * and stack. The perf tier has the plain tracepoints (4.7), and for a crash's address a raw one (4.17); the kernel walks
@@ -368,6 +369,17 @@ SEC("raw_tp/mark_victim") int marks_victim(struct bpf_raw_tracepoint_args *args)
 	return 0;
 }
 
+/* The last thread that ends is the end of its process. */
+SEC("raw_tp/sched_process_exit") int ends(struct bpf_raw_tracepoint_args *args)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	struct mortal *mortal = bpf_map_lookup_elem(&mortals, &pid);
+
+	if (mortal)
+		mortal->ended = bpf_ktime_get_ns();
+	return 0;
+}
+
 #else
 
 /* The fields of the tracepoints, the same since they exist: events/signal/signal_generate/format */
@@ -493,6 +505,19 @@ SEC("tp/oom/mark_victim") int marks_victim(struct victim *given)
 	death.pid = pid;
 	death.kind = DEATH_OOM;
 	SEND(given, death);
+	return 0;
+}
+
+/* The last thread that ends is the end of its process. */
+SEC("tp/sched/sched_process_exit") int ends(void *given)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	struct mortal *mortal = bpf_map_lookup_elem(&mortals, &pid);
+
+	if (!mortal)
+		return 0;
+	COMPARED(mortal);
+	mortal->ended = bpf_ktime_get_ns();
 	return 0;
 }
 

@@ -47,12 +47,13 @@ struct mortal {
 	__u64 seen;     /* signals told in it: bit number - 1 */
 	__u64 left_out; /* signals not told so far */
 	__u64 dead;     /* when a deadly one was delivered */
+	__u64 ended;    /* when the last of its threads so far ended */
 	__u32 told;     /* signals told in the second */
 	__u32 faults;   /* faults told in it that a handler got */
 };
 
 _Static_assert(sizeof(struct death) == 96, "death");
-_Static_assert(sizeof(struct mortal) == 40, "mortal");
+_Static_assert(sizeof(struct mortal) == 48, "mortal");
 
 #ifdef IOCREC_CONTRACT
 struct death_contract {

@@ -82,6 +82,8 @@ shared! {
         left_out: u64,
         /// When a deadly one was delivered.
         dead: u64,
+        /// When the last of its threads so far ended; 0 if none has.
+        ended: u64,
         /// Signals told in the second.
         told: u32,
         /// Faults told in it that a handler got.

@@ -35,6 +35,9 @@ const WITH_ADDRESS: &str = "delivers_raw";
 /// The program that tells that memory was short.
 const OOM: &str = "marks_victim";
 
+/// The program that tells when processes end.
+const ENDS: &str = "ends";
+
 /// Why nothing, or not everything, is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lacks {
@@ -160,8 +163,8 @@ impl Deaths {
     fn of(tier: Tier, needed: &[&'static str], parts: &mut Vec<Lacks>) -> Result<Deaths, Lacks> {
         let object = load(OBJECT, tier, |object| {
             for mut program in object.progs_mut() {
-                program
-                    .set_autoload(program.name() == OOM || needed.iter().any(|name| program.name() == *name));
+                let is_wanted = [OOM, ENDS].iter().chain(needed).any(|name| program.name() == *name);
+                program.set_autoload(is_wanted);
             }
             Ok(())
         });
@@ -188,6 +191,8 @@ impl Deaths {
             Err(failure) => parts.push(Lacks::NoOom(failure)),
         }
         let tells_memory = links.len() > needed.len();
+        // without it an end has the time at which it is noticed
+        links.extend(attach(&object, ENDS).ok());
         Ok(Deaths { buffer, mortals, places, batch, lost: 0, tells_memory, _links: links, _object: object })
     }
 
@@ -215,6 +220,11 @@ impl Deaths {
     /// Number of signals to a process that were not told so far.
     pub fn left_out(&self, pid: u32) -> u64 {
         self.mortals.get(pid).map_or(0, |mortal| mortal.left_out)
+    }
+
+    /// Monotonic time at which the last thread of a process that has ended ended; 0 if that is not known.
+    pub fn ended(&self, pid: u32) -> u64 {
+        self.mortals.get(pid).map_or(0, |mortal| mortal.ended)
     }
 
     /// Number of events that did not fit since the last call, as far as the kernel tells.

@@ -145,6 +145,7 @@ fn judge(events: &[Event], code: &[(u64, u64)]) -> Result<Tried, SelfTestError> 
 mod tests {
     use super::*;
     use crate::deaths::programs::Lacks;
+    use crate::linux::clock;
     use crate::not_run::{is_root, not_run, Needs};
     use iocrec_log::event::Tier;
 
@@ -155,6 +156,7 @@ mod tests {
         }
         let (deaths, lacks) = Deaths::open(&[Tier::Ring]);
         assert!(deaths.is_some() && lacks.is_empty(), "{lacks:?}");
+        tells_the_end(deaths);
         // SAFETY: constant C strings; the mounts are this thread's alone. What fails shows below.
         unsafe {
             let (none, root, tracefs) = (c"none".as_ptr(), c"/".as_ptr(), c"tracefs".as_ptr());
@@ -168,7 +170,7 @@ mod tests {
         let (deaths, lacks) = Deaths::open(&[Tier::Perf]);
         match lacks.as_slice() {
             // this kernel has raw tracepoints, so the address is told
-            [Lacks::Parts { tier: Tier::Perf, place: false, address: false }] => assert!(deaths.is_some()),
+            [Lacks::Parts { tier: Tier::Perf, place: false, address: false }] => tells_the_end(deaths),
             // tracefs is not mounted
             [Lacks::Attach(Tier::Perf, why)] => {
                 not_run("deaths::perf", Needs::Kernel(format!("tracepoints: {why}")));
@@ -181,6 +183,18 @@ mod tests {
             Err(Lacks::Attach(..)) => {}
             Err(other) => panic!("{other}"),
         }
+    }
+
+    /// When a child ended, whenever that is looked at.
+    fn tells_the_end(deaths: Option<Deaths>) {
+        let deaths = deaths.expect("its programs");
+        let victim = Victim::start().expect("a child");
+        let pid = victim.pid();
+        deaths.watch(pid).expect("room in the map");
+        let begin = clock::monotonic();
+        victim.kill(libc::SIGTERM).expect("it ends");
+        let (ended, now) = (deaths.ended(pid), clock::monotonic());
+        assert!((begin..=now).contains(&ended), "{begin} {ended} {now}");
     }
 
     #[test]

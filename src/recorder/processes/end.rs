@@ -107,9 +107,12 @@ pub(super) fn end(
     if why.is_some() {
         cx.env.run.note_outlived(pid, ioc.start, now);
     }
-    let how = why.map_or_else(|| ioc.dying.how(status), str::to_string);
+    let (time, how) = match why {
+        Some(why) => (now, why.to_string()),
+        None => (ioc.dying.time(now), ioc.dying.how(status)),
+    };
     cx.env.messages.push(format!("{} has ended: {how}", ioc.label()));
-    cx.env.push(now, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
+    cx.env.push(time, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
     keep_ports(&mut cx.env, now, &mut ioc);
 }
 

@@ -92,6 +92,8 @@ pub struct Dying {
     pub noticed: Option<u64>,
     /// Time from when it was last known to live until then, nanoseconds.
     pub late: u64,
+    /// When it ended, monotonic, as the kernel tells; 0 if it does not.
+    pub ended: u64,
 }
 
 impl Dying {
@@ -149,6 +151,16 @@ impl Dying {
         waits && (status_may_come || !self.asked.is_empty())
     }
 
+    /// The time of its end, which was noticed by `now`: the kernel's own where the recorder was stopped meanwhile.
+    pub fn time(&self, now: u64) -> u64 {
+        let is_late = self.ended != 0 && now.saturating_sub(self.ended) >= LATE;
+        if is_late {
+            self.ended
+        } else {
+            now
+        }
+    }
+
     /// How it ended, by its wait status.
     pub fn how(&self, status: Option<i32>) -> String {
         let (signal, core) = match status {
@@ -168,8 +180,12 @@ impl Dying {
     }
 
     /// By how much its end was seen late, where that is much: no process waits for the recorder, which may have been stopped. Of the
-    /// SIGKILL that it died of the time is known, of another end only when it still lived: handlers may take their time.
+    /// SIGKILL that it died of the time is known, of another end only when it still lived: handlers may take their time. Nothing if
+    /// the end has its own time.
     fn seen_late(&self, signal: i32) -> String {
+        if self.ended != 0 {
+            return String::new();
+        }
         let kills = |sent: &&Signal| signal == libc::SIGKILL && i32::from(sent.number) == signal;
         let sent = self.noticed.zip(self.signals.iter().find(kills));
         let (late, what) = match sent {
@@ -377,6 +393,11 @@ mod tests {
         let how = "killed by SIGTERM (up to 5.0 s before this was seen), sent by pid 12 (bash, user op)";
         assert_eq!(dying.how(Some(15)), how);
         assert_eq!(dying.how(Some(9 << 8)), "exit status 9 (up to 5.0 s before this was seen)");
+        assert_eq!(dying.time(9 * SECOND), 9 * SECOND);
+        // the kernel tells
+        dying.ended = 2 * SECOND;
+        assert_eq!((dying.how(Some(9 << 8)).as_str(), dying.time(9 * SECOND)), ("exit status 9", 2 * SECOND));
+        assert_eq!(dying.time(3 * SECOND), 3 * SECOND, "it was noticed at once");
         let unknown = Dying { late: 5 * SECOND, ..Dying::default() };
         assert!(unknown.how(None).ends_with("how it ended (up to 5.0 s before this was seen)"));
     }

@@ -76,9 +76,12 @@ impl Deaths {
         self.users.entry(uid).or_insert_with(|| user::name_of(uid)).clone()
     }
 
-    /// Notes the signals that were left out since the last that was told.
+    /// Notes the signals that were left out since the last that was told, and when those ended whose end was noticed.
     fn count(&mut self, cx: &mut Context<'_>) {
         let now = cx.env.monotonic();
+        for ioc in cx.iocs.iter_mut().filter(|ioc| ioc.dying.noticed.is_some()) {
+            ioc.dying.ended = self.programs.ended(ioc.pid);
+        }
         for (&pid, &(_, last)) in &self.watched {
             if last == 0 || now.saturating_sub(last) > AFTER {
                 continue;
