@@ -84,6 +84,30 @@ fn an_ioc_in_a_network_of_its_own() {
     assert_eq!(put["client_host"], "console-3", "{put}");
 }
 
+/// A program in C with its own shell, whose `exit` is what ends it.
+#[test]
+fn the_soft_ioc_of_epics_base() {
+    let Some(rig) = Rig::new("attach-soft") else { return };
+    let Some(mut ioc) = rig.soft_ioc("soft", PORT, "first.db") else {
+        return not_run("soft-ioc", Needs::Machine("x86-64"));
+    };
+    let mut client = rig.client("libca", &[PORT], &[]);
+    client.connect("ONE:SP");
+    let found = checked(&ioc);
+    assert_eq!((&found["name"], &found["linkage"]), (&json!("soft"), &json!("shared")), "{found}");
+    is_recorded(&rig, &ioc);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "ONE:SP", "both");
+    ioc.tell("exit");
+    assert!(ioc.wait().success());
+    wait_until("its end is told", || recorder.errors().contains("has ended: "));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = json_lines(&rig.replay("console", &["--format", "jsonl"]).stdout);
+    let gave_up: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "gave_up").collect();
+    assert_eq!(gave_up.len(), 1, "{lines:#?}");
+    assert_eq!(gave_up[0]["text"], "calls exit(0)");
+}
+
 /// Kernels from 6.15 on report how a process ended, once its parent has waited for it.
 #[test]
 fn the_end_of_an_ioc_is_reported() {

@@ -2,7 +2,7 @@
 
 use super::child::Talk;
 use super::network::beside;
-use super::programs::{python, rig_file};
+use super::programs::{environment, epics_programs, python, rig_file};
 use super::Rig;
 use std::process::Command;
 
@@ -112,6 +112,24 @@ impl Rig {
         let mut ioc = Ioc { talk: Talk::start(name, command, &self.dir) };
         ioc.talk.lines_until(word);
         ioc
+    }
+
+    /// Starts the softIoc of EPICS Base with a database of tests/rig, which takes a moment; `None` on machines for which no package
+    /// has it. Its shell reads stdin, and says nothing when it is done.
+    pub fn soft_ioc(&self, name: &str, port: u16, database: &str) -> Option<Ioc> {
+        let programs = epics_programs()?;
+        // the package has no record definitions; the records of this version have the same fields
+        let definitions = environment().join("epics/7.0.7.99.1.2/epicscorelibs/dbd");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo ready; exec \"$@\"", "sh"]).arg(programs.join("softIoc"));
+        command.arg("-D").arg(definitions.join("base.dbd")).arg("-d").arg(rig_file(database));
+        command.env("EPICS_DB_INCLUDE_PATH", definitions).env("IOC", name);
+        command.env("EPICS_CAS_SERVER_PORT", port.to_string());
+        for variable in ["EPICS_CAS_INTF_ADDR_LIST", "EPICS_CAS_BEACON_ADDR_LIST", "EPICS_CA_ADDR_LIST"] {
+            command.env(variable, "127.0.0.1");
+        }
+        command.env("EPICS_CAS_AUTO_BEACON_ADDR_LIST", "NO").env("EPICS_CA_AUTO_ADDR_LIST", "NO");
+        Some(self.ioc_by(name, &mut command))
     }
 
     /// Starts an IOC in a network namespace of its own, which has nothing but loopback, and waits until it serves.

@@ -72,7 +72,7 @@ pub fn epics_versions() -> Vec<String> {
     versions
 }
 
-/// The directory of EPICS Base's own programs (caput, caget, camonitor, caRepeater), which scripts/setup fetches; None on
+/// The directory of EPICS Base's own programs (caput, caget, camonitor, caRepeater, softIoc), which scripts/setup fetches; None on
 /// machines for which no package has them. A client that finds caRepeater in PATH starts it, and it outlives the test.
 pub fn epics_programs() -> Option<PathBuf> {
     if !cfg!(target_arch = "x86_64") {
