@@ -328,7 +328,7 @@ fn nothing_is_missing_once_the_log_says_that_hits_are_taken() {
 }
 
 /// The current time in the reader's format, to the millisecond.
-fn utc_now() -> String {
+pub fn utc_now() -> String {
     let output = run(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%S.%3N+00:00"]));
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }

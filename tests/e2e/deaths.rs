@@ -2,6 +2,7 @@
 //!
 //! The IOC is a C program (own_ioc.c) whose records crash in ways that routines.c knows.
 
+use crate::attaching::utc_now;
 use crate::rig::own_program::{Build, Own};
 use crate::rig::{enter_mounts_with_tracefs, not_run, wait_until, Ioc, Needs, Rig, Running, IOCREC};
 use serde_json::{json, Value};
@@ -153,6 +154,25 @@ fn an_exit_status_is_no_crash() {
     assert_eq!(dying.process("DIE:LEAVE").code(), Some(3));
     let said = dying.said();
     assert_eq!((&said["end"], &said["crash"]), (&json!("exit status 3"), &Value::Null));
+}
+
+/// The end has its own time, not that at which it was seen.
+#[test]
+fn an_end_while_the_recorder_is_stopped() {
+    let Some(mut dying) = Dying::start("deaths-late", &[]) else { return };
+    dying.recorder.signal(libc::SIGSTOP);
+    assert_eq!(dying.process("DIE:LEAVE").code(), Some(3));
+    let by = utc_now();
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    dying.recorder.signal(libc::SIGCONT);
+    let said = dying.said();
+    if !dying.whole {
+        return not_run("deaths-late", Needs::Kernel("programs that tell of deaths".into()));
+    }
+    assert_eq!(said["end"], "exit status 3");
+    let lines = crate::rig::json_lines(&dying.rig.replay("iocs", &["--json", "--utc"]).stdout);
+    let ended = lines[0]["ended"].as_str().expect("a time");
+    assert!(*ended <= *by, "{ended}, and it was over by {by}");
 }
 
 #[test]
