@@ -10,6 +10,7 @@ use crate::inspector::shared::Common;
 use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, Finder, IocProcess, Refusal};
 use crate::linux::chosen::Chosen;
+use crate::linux::ending::Ending;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::Inspection;
 use crate::linux::{clock, descriptors, process};
@@ -149,6 +150,8 @@ impl Tools {
             return look.end().or(unread);
         };
         let process = ProcessInfo::of(pid);
+        // it may end while its probes are placed
+        let ending = Ending::expect(pid);
         if let Some(refused) = look.end() {
             return Some(refused);
         }
@@ -183,8 +186,8 @@ impl Tools {
             return refused;
         }
         let debugged = not_probed.iter().any(NotProbed::may_pass);
-        let finding =
-            Finding::Ioc { ioc: Arc::new(ioc.clone()), process, placed: probes.count(), not_probed };
+        let (found, placed) = (Arc::new(ioc.clone()), probes.count());
+        let finding = Finding::Ioc { ioc: found, process, placed, not_probed, ending };
         self.report(pid, entry.start, finding);
         let held = clock::monotonic();
         entry.known.ioc = Some(Followed {

@@ -10,6 +10,7 @@ use crate::ioc::copies::ForkedCopy;
 use crate::ioc::records::WalkError;
 use crate::ioc::stack::{self, Place};
 use crate::ioc::IocProcess;
+use crate::linux::ending::Ending;
 use crate::linux::reader::budget::Refused;
 use crate::linux::{container, process, user};
 use crate::probes::not_probed::NotProbed;
@@ -42,6 +43,8 @@ pub enum Finding {
         placed: usize,
         /// Functions that are not probed, and why.
         not_probed: Vec<NotProbed>,
+        /// Finds out how it ends, since before its probes were placed.
+        ending: Ending,
     },
     /// The IOC's layout or identity has changed.
     Changed(Arc<IocProcess>),

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 
 use crate::inspector::ProcessInfo;
 use crate::ioc::{redact, IocProcess};
+use crate::linux::ending::Ending;
 use crate::linux::{descriptors, process};
 use crate::probes::not_probed::NotProbed;
 use crate::recorder::context::Context;
@@ -19,6 +20,7 @@ use crate::recorder::processes::attach::NOT_YET;
 use crate::recorder::processes::describe::{container, describe, identify};
 use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::console;
+use crate::recorder::registry::dying::Dying;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 use crate::recorder::sources::health;
@@ -87,6 +89,7 @@ pub(super) fn note_ended(
     now: u64,
     process: &IocProcess,
     about: &ProcessInfo,
+    ending: &Ending,
 ) {
     let (pid, env) = (process.pid, &mut cx.env);
     let from = env.machine.clock.monotonic_of_boot(process.start);
@@ -102,7 +105,11 @@ pub(super) fn note_ended(
         let (from, cause) = (from.min(now), NOT_YET.into());
         env.push(now, Fact::Attached(Attached { ioc, from, since: now, cause }));
     }
-    env.push(now, Fact::IocEnd(IocEnd { ioc, how: "it ended before it was recorded".into() }));
+    let how = match ending.status() {
+        Some(status) => Dying::default().how(Some(status)) + ", before it was recorded",
+        None => "it ended before it was recorded".into(),
+    };
+    env.push(now, Fact::IocEnd(IocEnd { ioc, how }));
 }
 
 /// Why a process that the user asked for is not traced.

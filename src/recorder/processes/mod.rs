@@ -192,10 +192,10 @@ impl Processes {
         let Report { pid, start, finding } = report;
         let now = cx.env.monotonic();
         match finding {
-            Finding::Ioc { ioc, process, .. } if cx.env.procfs().has_ended(pid, start) => {
-                adopt::note_ended(cx, self.since, now, &ioc, &process);
+            Finding::Ioc { ioc, process, ending, .. } if cx.env.procfs().has_ended(pid, start) => {
+                adopt::note_ended(cx, self.since, now, &ioc, &process, &ending);
             }
-            Finding::Ioc { ioc, process, placed, not_probed } => {
+            Finding::Ioc { ioc, process, placed, not_probed, .. } => {
                 adopt::adopt(cx, &mut self.ports, now, ioc, &process, placed, not_probed);
                 cx.changed = true;
             }

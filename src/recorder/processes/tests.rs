@@ -12,6 +12,7 @@ use crate::ca::servers::Server;
 use crate::inspector::{CaServer, Finding, FoundRecord, Inspector, ProcessInfo, Report, DATABASE_GONE};
 use crate::ioc::functions::Function;
 use crate::ioc::records::{ListFault, WalkError};
+use crate::linux::ending::Ending;
 use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::ProbeError;
 use crate::probes::not_probed::NotProbed;
@@ -66,7 +67,8 @@ impl Bed {
 
     fn found(&self) -> Finding {
         let not_probed = vec![NotProbed::NoSymbol(Function::ScanOnce)];
-        Finding::Ioc { ioc: self.ioc.process.clone(), process: info(), placed: 3, not_probed }
+        let (ioc, ending) = (self.ioc.process.clone(), Ending::expect(PID));
+        Finding::Ioc { ioc, process: info(), placed: 3, not_probed, ending }
     }
 
     /// Notices ended processes, and lets them go once what they did last has been taken.
@@ -297,8 +299,8 @@ fn the_container_of_an_ioc_is_told_once() {
         host_name: "vac".into(),
     };
     let process = ProcessInfo { container: Some(container.clone()), ..info() };
-    let (ioc, not_probed) = (bed.ioc.process.clone(), Vec::new());
-    let facts = bed.report(1, Finding::Ioc { ioc, process, placed: 3, not_probed });
+    let (ioc, not_probed, ending) = (bed.ioc.process.clone(), Vec::new(), Ending::expect(PID));
+    let facts = bed.report(1, Finding::Ioc { ioc, process, placed: 3, not_probed, ending });
     let [Fact::Ioc(ioc), Fact::Container(told)] = facts.as_slice() else { panic!("{facts:?}") };
     assert_eq!(**told, Container { ioc: ioc.id, ..container });
     let process = Arc::new({
@@ -350,6 +352,28 @@ fn an_ioc_that_ended_before_it_was_recorded_is_told() {
     assert_eq!((ioc.pid, ioc.start, ioc.name.as_str()), (PID, start, "test"));
     assert_eq!((end.ioc, end.how.as_str()), (ioc.id, "it ended before it was recorded"));
     assert!(bed.bench.iocs.is_empty());
+}
+
+/// A process that ended and whose parent has not waited for it tells that on each kernel.
+#[test]
+fn how_an_ioc_ended_before_it_was_recorded_is_told() {
+    let mut child = std::process::Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+    let begin = Instant::now();
+    while Ending::expect(child.id()).status().is_none() && begin.elapsed().as_secs() < 20 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut bed = bed();
+    let start = 11 * SECOND;
+    let mut process = (*bed.ioc.process).clone();
+    process.start = start;
+    bed.bench.procfs.remove(PID);
+    bed.bench.clock.monotonic.set(14 * SECOND);
+    let (ioc, ending) = (Arc::new(process), Ending::expect(child.id()));
+    let facts =
+        bed.report(start, Finding::Ioc { ioc, process: info(), placed: 3, not_probed: Vec::new(), ending });
+    let [Fact::Ioc(_), Fact::IocEnd(end)] = &facts[..] else { panic!("{facts:?}") };
+    assert_eq!(end.how, "exit status 3, before it was recorded");
+    child.wait().unwrap();
 }
 
 #[test]
