@@ -130,7 +130,8 @@ impl Spans {
                 let span = self.all.get_mut(&end.ioc).and_then(|spans| spans.last_mut());
                 // that it had ended by then is no end of its recording
                 if let Some(span) = span.filter(|span| span.to.is_none() && end.how != UNSEEN) {
-                    span.to = context.wall(time);
+                    // which may be the kernel's own time of it
+                    span.to = context.wall(time.max(span.since));
                 }
             }
             _ => {}
