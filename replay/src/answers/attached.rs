@@ -130,7 +130,7 @@ impl Spans {
                 let span = self.all.get_mut(&end.ioc).and_then(|spans| spans.last_mut());
                 // that it had ended by then is no end of its recording
                 if let Some(span) = span.filter(|span| span.to.is_none() && end.how != UNSEEN) {
-                    // which may be the kernel's own time of it
+                    // its time may be the kernel's own, from before the recorder had looked
                     span.to = context.wall(time.max(span.since));
                 }
             }
@@ -291,9 +291,12 @@ mod tests {
     #[test]
     fn none_ends_before_it_begins() {
         let late = Detached { ioc: 1, since: 5 * SECOND, cause: String::new() };
-        let spans = spans(&[attached(SECOND, 6 * SECOND, "found late"), (7 * SECOND, Fact::Detached(late))]);
-        let attached = &spans.attached(1, &Zone::utc())[0];
-        assert!(attached.from.is_some() && attached.from == attached.to, "{:?}", attached.to);
+        let ended = IocEnd { ioc: 1, how: "exit status 0".into() };
+        for end in [(7 * SECOND, Fact::Detached(late)), (5 * SECOND, Fact::IocEnd(ended))] {
+            let spans = spans(&[attached(SECOND, 6 * SECOND, "found late"), end]);
+            let attached = &spans.attached(1, &Zone::utc())[0];
+            assert!(attached.from.is_some() && attached.from == attached.to, "{:?}", attached.to);
+        }
     }
 
     #[test]
