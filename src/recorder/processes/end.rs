@@ -107,6 +107,10 @@ pub(super) fn end(
     if why.is_some() {
         cx.env.run.note_outlived(pid, ioc.start, now);
     }
+    if !left_out.is_empty() {
+        // what is told of its records now must not come after its end
+        ioc.dying.ended = 0;
+    }
     let (time, how) = match why {
         Some(why) => (now, why.to_string()),
         None => (ioc.dying.time(now), ioc.dying.how(status)),
