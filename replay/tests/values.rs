@@ -1259,3 +1259,37 @@ fn a_put_to_a_link_by_the_shell_changes_it() {
         assert_eq!(at(log.path(), "T:CALC.INPA", time), (text("T:SP NPP NMS"), None), "{time}");
     }
 }
+
+/// Two hosts that scan in turn are read a few events at a time; one of them pauses for a while.
+#[test]
+fn hosts_that_scan_at_once_are_told_as_each_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    for (number, host) in [(0, "box1"), (1, "box2")] {
+        let mut defined = definitions(host);
+        for fact in &mut defined {
+            match fact {
+                Fact::Host(of) => of.boot_id = host.into(),
+                Fact::Ioc(ioc) => ioc.name = format!("{host}-{}", ioc.name),
+                _ => {}
+            }
+        }
+        let mut scans = Vec::new();
+        for turn in (0..6000_u64).filter(|turn| number == 0 || !(1000..4000).contains(turn)) {
+            // some turns of one come right behind each other
+            let time = SECOND + (turn * 400 + turn % 7 * 9 + number * 170) * 1000;
+            scans.extend(processed(time, 2, (turn / 3) as f64));
+        }
+        write_defined(&directory.path().join(host), defined, 7 + u128::from(number), scans, 0);
+    }
+    let rows = |logs: &[&str]| {
+        let words = [&["values", "--format", "jsonl", "T:CALC"][..], logs].concat();
+        let (code, out, said) = run(directory.path(), &words);
+        assert_eq!(code, 0, "{said}");
+        out.lines().map(str::to_owned).collect::<Vec<String>>()
+    };
+    let mut alone = [rows(&["box1"]), rows(&["box2"])].concat();
+    let time = |row: &String| serde_json::from_str::<serde_json::Value>(row).unwrap()["time"].to_string();
+    alone.sort_by_cached_key(time);
+    assert!(alone.len() >= 6000 + 3000);
+    assert!(rows(&["box1", "box2"]) == alone);
+}

@@ -18,9 +18,12 @@ use std::rc::Rc;
 const MAX_OPEN_RUNS: usize = 16;
 /// Events of one run after which finished chains are collected.
 const BATCH: usize = 1024;
-/// Runs of which each step may look at all. Of more, so many steps pass between two looks that these cost each step as much
-/// as a few runs would: of 100 hosts they took a third of the time of `puts`.
+/// Runs that all may be looked at whenever [`BATCH`] events have come, or [`STEPS`] have passed. Of more, so many more pass
+/// between two looks that these cost each step as much as a few runs would: of 100 hosts they took a third of the time of
+/// `puts`.
 const FEW_RUNS: usize = 8;
+/// Where several hosts scan at once, a step takes a few events, and a look at all runs as long as these.
+const STEPS: usize = 16;
 
 /// A run being read.
 struct Reading {
@@ -36,8 +39,9 @@ pub struct Replay {
     readings: Vec<Reading>,
     /// By reading, the wall-clock time of its next item: together, since each step looks at all of them.
     next: Vec<i64>,
-    /// Steps since all readings were looked at.
+    /// Steps, and items read in them, since all readings were looked at.
     steps: usize,
+    items: usize,
     /// Limit of the runs read at once.
     limit: usize,
     /// Whether the limit was reached.
@@ -90,6 +94,7 @@ impl Replay {
             readings,
             next,
             steps: 0,
+            items: 0,
             limit: usize::try_from(bytes >> 20).unwrap_or(usize::MAX).saturating_add(MAX_OPEN_RUNS),
             crowded: false,
             done: Vec::new(),
@@ -120,10 +125,13 @@ impl Replay {
         self.notes.drain(..)
     }
 
-    /// Reads on, but not further than to the next chain or the end of a batch.
+    /// Reads on, but not further than to the next chain or the next look at all runs.
     pub fn step(&mut self) -> Step {
-        if self.ready.is_empty() && !self.ended {
+        while self.ready.is_empty() && !self.ended {
             self.advance();
+            if self.steps == 0 {
+                break; // nothing became ready, but time has passed
+            }
         }
         match self.pop() {
             Some(chain) => Step::Chain(chain),
@@ -174,7 +182,8 @@ impl Replay {
     fn advance(&mut self) {
         let Some((turn, limit)) = self.turn() else { return self.end() };
         let Some(reading) = self.readings.get_mut(turn) else { return self.end() };
-        let next = reading.advance(limit, &mut self.done, &mut self.notes, &mut self.asides);
+        let Batch { next, items, ends_are_due } =
+            reading.advance(limit, &mut self.done, &mut self.notes, &mut self.asides);
         self.done.drain(..).for_each(|chain| self.order.insert(chain));
         // the end of a run finishes all that is open
         self.done.shrink_to(BATCH);
@@ -189,7 +198,11 @@ impl Replay {
             }
         }
         self.steps += 1;
-        if self.steps >= self.readings.len() / FEW_RUNS {
+        self.items += items;
+        let times = (self.readings.len() / FEW_RUNS).max(1);
+        let is_due = self.steps >= times.max(STEPS) || self.items >= times * BATCH;
+        // what ends must not be gone before the chains are given out that need it, and nothing is read that nobody wants
+        if is_due || ends_are_due || next.is_none_or(|next| next > self.until) {
             self.settle();
         }
     }
@@ -221,7 +234,7 @@ impl Replay {
 
     /// Lets time pass in all runs, and gives out the chains before which nothing more comes.
     fn settle(&mut self) {
-        self.steps = 0;
+        (self.steps, self.items) = (0, 0);
         let mut done = Vec::new();
         let now = self.next.iter().copied().min().unwrap_or(i64::MAX);
         self.readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
@@ -277,6 +290,16 @@ impl Iterator for Replay {
     }
 }
 
+/// What a reading has read at once.
+struct Batch {
+    /// Wall-clock time of the next item; `None` at the end.
+    next: Option<i64>,
+    /// Number of items.
+    items: usize,
+    /// Whether it stopped since definitions are about to end that what came before may still need.
+    ends_are_due: bool,
+}
+
 /// Keeps what was said beside the chains, if that is wanted.
 fn keep(engine: &mut Engine, run: &Rc<Run>, asides: &mut Option<Asides>) {
     let said = engine.said();
@@ -286,19 +309,19 @@ fn keep(engine: &mut Engine, run: &Rc<Run>, asides: &mut Option<Asides>) {
 }
 
 impl Reading {
-    /// Reads a batch of items, or up to `limit`. Returns the wall-clock time of the next item; `None` at the end.
+    /// Reads a batch of items, or up to `limit`.
     fn advance(
         &mut self,
         limit: i64,
         done: &mut Vec<Chain>,
         notes: &mut Vec<Note>,
         asides: &mut Option<Asides>,
-    ) -> Option<i64> {
+    ) -> Batch {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
         // Alone, a run is read as far as it goes.
         let alone = limit == i64::MAX;
-        let mut left = BATCH;
+        let (mut left, mut ends_are_due) = (BATCH, false);
         while left > 0 {
             if self.notes.as_ref().is_none_or(Notes::is_calm) {
                 let (events, until) = source.ahead();
@@ -334,6 +357,7 @@ impl Reading {
                 Some(Item::Ended(_)) => {}
                 Some(Item::Passed(time)) => {
                     engine.tick(time, done);
+                    ends_are_due = true;
                     break;
                 }
                 Some(Item::Gap) => {
@@ -360,7 +384,7 @@ impl Reading {
                 taken.end(notes);
             }
         }
-        next
+        Batch { next, items: BATCH - left, ends_are_due }
     }
 
     /// Lets time pass in the run up to `wall`, since a run with few events must not hold up the others.

@@ -140,6 +140,8 @@ pub struct Source {
     beyond: VecDeque<(u64, Part)>,
     /// The latest time read.
     newest: u64,
+    /// Whether nothing of what comes next was late when that was last looked at: until more is read, it stays so.
+    none_is_late: bool,
     /// Whether something is missing after the pending events.
     gap: bool,
     /// Times at which something is missing amid the pending events.
@@ -264,6 +266,7 @@ impl Source {
             coming: None,
             beyond: VecDeque::new(),
             newest: 0,
+            none_is_late: false,
             gap: false,
             gaps: BTreeSet::new(),
             missing: None,
@@ -338,7 +341,11 @@ impl Source {
         if !self.started {
             return Some(*self.begins.get_or_insert_with(|| begins(self.first.as_ref(), self.set)));
         }
-        self.fill();
+        // where several runs are read in turn, this is asked after each event
+        let is_settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
+        if !self.none_is_late || !self.pending.front().is_some_and(is_settled) {
+            self.fill();
+        }
         match self.pending.front() {
             Some(event) => Some(self.run.even(event.time)),
             None if self.gap || !self.gaps.is_empty() => Some(self.run.even(self.newest)),
@@ -402,8 +409,11 @@ impl Source {
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
             let settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
             if self.pending.front().is_some_and(settled) && !self.next_is_late() {
+                // at the end there may yet come what a recorder is writing
+                self.none_is_late = self.coming.is_some();
                 return;
             }
+            self.none_is_late = false;
             let coming = self.coming.take().map(|(_, block)| block);
             match coming.or_else(|| self.next_block()) {
                 Some(block) => self.take(block),
