@@ -10,11 +10,14 @@
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
 use super::peers::{self, Ends, Peers, Place};
+use super::numbered::Keyed;
 use super::{run, value};
 use epics::pv::{link_target, Pv};
+use foldhash::fast::RandomState;
 use iocrec_log::event::{IocId, RecordId, SocketHolder};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -56,8 +59,10 @@ const MAX_DEPTH: usize = 8;
 /// Place of a chain in the order of time: wall clock; for equal times, which the messages of one packet have, the order
 /// in which its run saw them; and a number that makes the key unique.
 type Key = (i64, u64, u64);
-/// Record and field.
-type Target = (String, String);
+/// Record and field, as a number: each put asks for it several times, and two texts each time were most of what it cost to
+/// put in order. It depends on a number that each process draws for itself, so no log can choose names of which it is the
+/// same; what is joined is compared by the names themselves.
+type Target = u64;
 
 /// Owner of a link: run (as an address, only compared), record.
 type LinkOf = (usize, u32);
@@ -98,11 +103,13 @@ pub struct Order {
     written: BTreeMap<(RecordOf, (u64, u64)), Key>,
     /// Puts that a link can have made: the roots of held chains, and the number that was requested, if it was one, else not a
     /// number. A link that feeds its own record has hundreds under way, most of which the number rules out.
-    puts: HashMap<Target, BTreeMap<Key, f64>>,
+    puts: Keyed<Target, BTreeMap<Key, f64>>,
+    /// Makes numbers of their records and fields.
+    targets: RandomState,
     /// Whether they are noted: not before the first link, or a second run, which may hold copies.
     notes_puts: bool,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
-    sent: HashMap<Target, Senders>,
+    sent: Keyed<Target, Senders>,
     sent_count: usize,
     /// The most of them that are remembered, and the latest time of those that were forgotten because there were more.
     most_sent: usize,
@@ -148,9 +155,10 @@ impl Order {
             gone: i64::MIN,
             late: 0,
             written: BTreeMap::new(),
-            puts: HashMap::new(),
+            puts: Keyed::default(),
+            targets: RandomState::default(),
             notes_puts: false,
-            sent: HashMap::new(),
+            sent: Keyed::default(),
             sent_count: 0,
             most_sent: MAX_HELD,
             forgot: i64::MIN,
@@ -207,11 +215,11 @@ impl Order {
         if !self.notes_puts && (self.runs.len() > 1 || has_links()) {
             self.notes_puts = true;
             for (key, held) in &self.chains {
-                note_put(&mut self.puts, *key, &held.chain);
+                note_put(&mut self.puts, &self.targets, *key, &held.chain);
             }
         }
         if self.notes_puts {
-            note_put(&mut self.puts, key, &chain);
+            note_put(&mut self.puts, &self.targets, key, &chain);
         }
         for span in &chain.spans {
             if let SpanKind::Link(link) = &span.kind {
@@ -219,7 +227,8 @@ impl Order {
                 let time = chain.run.even(span.start);
                 let sent = Sent { time, chain: key, value: link.value.clone().into() };
                 self.sent_count += 1;
-                self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(sent);
+                let target = link_key(&self.targets, link);
+                self.sent.entry(target).or_default().entry(of).or_default().insert(sent);
             }
         }
         if self.sent_count > self.most_sent {
@@ -406,7 +415,7 @@ impl Order {
             return None;
         }
         let own = address(chain);
-        let others = self.sent.get(&put_target(chain)?)?.iter().filter(|(of, _)| of.0 != own);
+        let others = self.sent.get(&put_target(&self.targets, chain)?)?.iter().filter(|(of, _)| of.0 != own);
         let later = others.flat_map(|(of, sent)| {
             let by_its_clock = key.0.saturating_sub(self.ahead(own, of.0));
             let can_be = by_its_clock.saturating_sub(LINK_WAIT)..=by_its_clock.saturating_add(HOST_SKEW);
@@ -432,7 +441,8 @@ impl Order {
         if self.runs.len() < 2 {
             return (false, None);
         }
-        let (Some(ends), Some(target)) = (ends(chain), put_target(chain)) else { return (false, None) };
+        let Some(ends) = ends(chain) else { return (false, None) };
+        let Some(target) = put_target(&self.targets, chain) else { return (false, None) };
         let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return (false, None) };
         let same_put = |other: &Chain| {
             let Some(Span { kind: SpanKind::Put(theirs), .. }) = other.root() else { return None };
@@ -440,7 +450,8 @@ impl Order {
             let same = address(other) != address(chain)
                 && self::ends(other).is_some_and(|other| peers::can_be_one(other, ends))
                 && (own.notify, own.dbr, put.count) == (their.notify, their.dbr, theirs.count)
-                && value::same(&put.requested, &theirs.requested) != Some(false);
+                && value::same(&put.requested, &theirs.requested) != Some(false)
+                && have_one_target(chain, other);
             same.then_some(theirs.kind.is_some())
         };
         let mut copy = None;
@@ -473,7 +484,7 @@ impl Order {
         if let Some((record, at)) = written(key, &chain) {
             self.written.remove(&(record, at));
         }
-        let target = if self.notes_puts { put_target(&chain) } else { None };
+        let target = if self.notes_puts { put_target(&self.targets, &chain) } else { None };
         if let Some(target) = target {
             if let Some(keys) = self.puts.get_mut(&target) {
                 keys.remove(&key);
@@ -532,7 +543,7 @@ impl Order {
         if earliest <= self.forgot {
             return None;
         }
-        let target = link_key(link);
+        let target = link_key(&self.targets, link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
         let mut found: Vec<(Key, Option<Ends>, u8)> = Vec::new();
         // those of them on circuits whose client is known to be the link's IOC
@@ -611,7 +622,10 @@ impl Order {
         // Seen at both ends of the circuit: take the end that tells more, as where the target's IOC was recorded.
         let latest = first.0.saturating_add(HOST_SKEW).saturating_add(self.most_ahead);
         let copies = found.iter().filter(|(key, ..)| key.0 <= latest);
-        copies.max_by_key(|(key, _, tells)| (*tells, Reverse(*key))).map(|(key, ..)| *key)
+        let made = copies.max_by_key(|(key, _, tells)| (*tells, Reverse(*key))).map(|(key, ..)| *key)?;
+        let pv = Pv::new(link_target(&link.pv));
+        let is_it = |record: &str, field: &str| (record, field) == (pv.record, pv.field);
+        (with_target(&self.chains.get(&made)?.chain, is_it) == Some(true)).then_some(made)
     }
 }
 
@@ -698,8 +712,9 @@ fn weight(chain: &Chain, depth: usize) -> usize {
 }
 
 /// Notes the put that the chain begins with, if a link can have made it.
-fn note_put(puts: &mut HashMap<Target, BTreeMap<Key, f64>>, key: Key, chain: &Chain) {
-    if let (Some(target), Some(Span { kind: SpanKind::Put(put), .. })) = (put_target(chain), chain.root()) {
+fn note_put(puts: &mut Keyed<Target, BTreeMap<Key, f64>>, targets: &RandomState, key: Key, chain: &Chain) {
+    let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return };
+    if let Some(target) = put_target(targets, chain) {
         puts.entry(target).or_default().insert(key, value::number(&put.requested).unwrap_or(f64::NAN));
     }
 }
@@ -709,28 +724,39 @@ fn address(chain: &Chain) -> usize {
     Rc::as_ptr(&chain.run) as usize
 }
 
-fn link_key(link: &LinkSpan) -> Target {
+fn link_key(targets: &RandomState, link: &LinkSpan) -> Target {
     let pv = Pv::new(link_target(&link.pv));
-    (pv.record.to_owned(), pv.field.to_owned())
+    targets.hash_one((pv.record, pv.field))
 }
 
 /// The target that a chain's root writes to, if a CA link can have made it.
-fn put_target(chain: &Chain) -> Option<Target> {
+fn put_target(targets: &RandomState, chain: &Chain) -> Option<Target> {
+    with_target(chain, |record, field| targets.hash_one((record, field)))
+}
+
+/// Whether the roots of two chains write to the same record and field.
+fn have_one_target(one: &Chain, other: &Chain) -> bool {
+    let is_it = |record: &str, field: &str| {
+        with_target(other, |its_record, its_field| (its_record, its_field) == (record, field))
+    };
+    with_target(one, is_it).flatten() == Some(true)
+}
+
+/// What `take` makes of the record and the field that a chain's root writes to, if a CA link can have made it.
+fn with_target<T>(chain: &Chain, take: impl FnOnce(&str, &str) -> T) -> Option<T> {
     let Some(Span { kind: SpanKind::Put(put), thread, .. }) = chain.root() else { return None };
     let context = chain.run.context();
     let PutSpan { packet, record, field, .. } = &**put;
-    match (packet, record) {
-        (Some(packet), _)
-            if context.channel(packet.channel).is_some_and(|channel| !channel.pv.is_empty()) =>
-        {
-            let pv = Pv::new(&context.channel(packet.channel)?.pv);
-            Some((pv.record.to_owned(), pv.field.to_owned()))
-        }
-        (packet, Some(record)) => {
-            let served = packet.is_some() || caller::role(&context, (*thread)?) == Role::CaLink;
-            let field = run::field_name(&context, *field)?;
-            served.then(|| (run::record_name(&context, *record), field.to_owned()))
-        }
-        _ => None,
+    let channel = packet.as_ref().and_then(|packet| context.channel(packet.channel));
+    if let Some(channel) = channel.filter(|channel| !channel.pv.is_empty()) {
+        let pv = Pv::new(&channel.pv);
+        return Some(take(pv.record, pv.field));
     }
+    let record = (*record)?;
+    let served = packet.is_some() || caller::role(&context, (*thread)?) == Role::CaLink;
+    let field = run::field_name(&context, *field).filter(|_| served)?;
+    Some(match context.record(record) {
+        Some(known) => take(known.name, field),
+        None => take(&run::record_name(&context, record), field),
+    })
 }
