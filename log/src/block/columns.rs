@@ -128,6 +128,9 @@ pub(super) struct Reader {
     shapes: Vec<(u32, u32)>,
     /// For each shape, what to do with its events.
     plans: Vec<Plan>,
+    /// For each template, the wanted shapes that are yet to come: the first event of each refers to the last one of the
+    /// template.
+    awaited: Vec<u32>,
 }
 
 /// How the events of a shape are read.
@@ -149,10 +152,78 @@ struct Plan {
 enum Does {
     /// They are wanted.
     Give,
-    /// Only their numbers matter, since another shape's first event refers to them.
+    /// Only their numbers matter, until the first events of other shapes that refer to them have come.
     Follow,
     /// Nothing refers to them.
     Skip,
+}
+
+/// Numbers that are passed over. The bytes of their differences are taken off the columns together: one by one, they took
+/// longer than all else of an event that nobody wants.
+#[derive(Default)]
+struct Passed {
+    /// Bytes to be taken off each plane, eight bits for each.
+    bytes: u64,
+    /// Numbers since these were last taken off.
+    numbers: u8,
+}
+
+/// For each encoding of a number, one for each plane that it has a byte in, as [`Passed::bytes`] has them.
+static PLANES: [u64; 256] = {
+    let (mut planes, mut how) = ([0_u64; 256], 0_usize);
+    while how < 256 {
+        planes[how] = match how.checked_sub(DIFFERENCE as usize) {
+            None => 0,
+            Some(how) => {
+                let (length, mut place, mut bytes) = (how / 8 + 1, how % 8, 0_u64);
+                while length <= 8 && place < length {
+                    bytes |= 1_u64 << (8 * place);
+                    place += 1;
+                }
+                if bytes == 0 {
+                    NO_NUMBER
+                } else {
+                    bytes
+                }
+            }
+        };
+        how += 1;
+    }
+    planes
+};
+
+/// No number is encoded so.
+const NO_NUMBER: u64 = u64::MAX;
+
+impl Passed {
+    /// Passes over a number; `None` if there is none that is encoded so.
+    #[inline]
+    fn pass(&mut self, left: &mut Left) -> Option<()> {
+        let bytes = PLANES[usize::from(left.byte(NUMBERS)?)];
+        if bytes == NO_NUMBER {
+            return None;
+        }
+        self.bytes += bytes;
+        self.numbers += 1;
+        if self.numbers == u8::MAX {
+            return self.take_off(left);
+        }
+        Some(())
+    }
+
+    /// Takes the bytes off; `None` if there are not as many.
+    #[inline]
+    fn take_off(&mut self, left: &mut Left) -> Option<()> {
+        if self.numbers == 0 {
+            return Some(());
+        }
+        for (place, count) in (0..).zip(self.bytes.to_le_bytes()) {
+            let column = left.column(plane(place));
+            (_, *column) = (*column).split_at_checked(usize::from(count))?;
+        }
+        *self = Passed::default();
+        Some(())
+    }
 }
 
 /// The lengths of a body's columns, and what follows them.
@@ -218,7 +289,7 @@ impl Reader {
         }
         let mut steps = std::mem::take(left.column(SHAPES));
         let mut events = spare::take(lows.len());
-        let (mut others, mut in_order) = (Vec::new(), true);
+        let (mut others, mut in_order, mut passed) = (Vec::new(), true, Passed::default());
         for low in lows {
             let (shape, first) = self.order.next(varint::take(&mut steps)?)?;
             let plan = match shape {
@@ -236,7 +307,19 @@ impl Reader {
                 continue;
             };
             let &Plan { template, record, .. } = plan;
-            if plan.does != Does::Skip {
+            let matters = match plan.does {
+                Does::Give => {
+                    if first {
+                        let awaited = self.awaited.get_mut(template as usize)?;
+                        *awaited = awaited.saturating_sub(1);
+                    }
+                    true
+                }
+                Does::Follow => self.awaited.get(template as usize).is_some_and(|awaited| *awaited > 0),
+                Does::Skip => false,
+            };
+            if matters {
+                passed.take_off(&mut left)?;
                 let hit = Hit { shape, template, first };
                 let numbers = Self::numbers(&mut self.numbers, hit, plan, &mut left)?;
                 if plan.does == Does::Give {
@@ -256,7 +339,7 @@ impl Reader {
                 }
             } else {
                 for _ in 0..plan.count {
-                    Self::pass_number(&mut left)?;
+                    passed.pass(&mut left)?;
                 }
             }
             // Its values that are not numbers are passed over, too.
@@ -270,6 +353,7 @@ impl Reader {
             let (earliest, latest) = span.unwrap_or((time, time));
             span = Some((earliest.min(time), latest.max(time)));
         }
+        passed.take_off(&mut left)?;
         let counts = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
         let read = steps.is_empty() && left.is_empty();
         let glance = Some(Glance { others, in_order });
@@ -317,15 +401,18 @@ impl Reader {
     #[inline]
     fn plan(&mut self, wanted: Option<&Wanted>) -> Option<()> {
         self.plans.clear();
-        // Templates whose numbers a wanted shape takes over when it first comes.
-        let mut followed = vec![false; self.templates.len()];
+        // A wanted shape takes over numbers of its template when it first comes.
+        self.awaited.clear();
+        self.awaited.resize(self.templates.len(), 0);
         for &(template, record) in &self.shapes {
             let about = self.templates.get(template as usize)?;
             let gives = wanted.is_none_or(|wanted| wanted(&about.shape(record)));
             let numbers = about.numbers();
-            // The numbers of requests are compared with those of all other shapes.
-            if gives || numbers.contains(&Number::Request) {
-                *followed.get_mut(template as usize)? = true;
+            let awaited = self.awaited.get_mut(template as usize)?;
+            if numbers.contains(&Number::Request) {
+                *awaited = u32::MAX; // they are compared with those of all other shapes, at any time
+            } else if gives {
+                *awaited = awaited.saturating_add(1);
             }
             let does = if gives { Does::Give } else { Does::Skip };
             let process = matches!(about, Template::Process { .. });
@@ -334,7 +421,7 @@ impl Reader {
             self.plans.push(Plan { template, record, numbers, count, kind, has_bytes, does, process });
         }
         for plan in &mut self.plans {
-            if plan.does == Does::Skip && followed.get(plan.template as usize) == Some(&true) {
+            if plan.does == Does::Skip && self.awaited.get(plan.template as usize) != Some(&0) {
                 plan.does = Does::Follow;
             }
         }
@@ -396,20 +483,6 @@ impl Reader {
             2 => Coded::Older,
             how => Coded::Difference(varint::unzigzag(Self::difference(how - DIFFERENCE, left)?) as u64),
         })
-    }
-
-    /// Passes over a number.
-    #[inline]
-    fn pass_number(left: &mut Left) -> Option<()> {
-        let Some(how) = left.byte(NUMBERS)?.checked_sub(DIFFERENCE) else { return Some(()) };
-        let (length, zeros) = (how / 8 + 1, how % 8);
-        if length > 8 || zeros >= length {
-            return None;
-        }
-        for place in zeros..length {
-            left.byte(plane(place))?;
-        }
-        Some(())
     }
 
     #[inline]

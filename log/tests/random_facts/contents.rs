@@ -226,6 +226,42 @@ proptest! {
     }
 }
 
+/// Of a scan with noise, any records' hits have the values that they have where all are read, wherever in the block they
+/// first come, and whatever is passed over before and after.
+#[test]
+fn some_records_of_a_scan_have_their_values() {
+    fuzz(20, |random: &mut Random| {
+        let mut seconds: Vec<Vec<Fact>> = Vec::new();
+        for _ in 0..2 {
+            let begin = random.below(300) as u32;
+            let mut facts = scan(1, begin..700, random);
+            (0..3).for_each(|_| facts.extend(scan(1, 0..700, random)));
+            seconds.push(facts);
+        }
+        let bytes = write(seconds);
+        let all = read_segment(&bytes).unwrap();
+        let every: Vec<u32> = (0..700).step_by(90).collect();
+        for wanted in [vec![0], vec![699, 350], vec![0, 1, 2], every] {
+            let wants = wanted.clone();
+            let some = chosen(&bytes, move |_| {
+                let wants = wants.clone();
+                Choice::Only(Arc::new(move |shape: &Shape| {
+                    shape.record.is_some_and(|record| wants.contains(&record))
+                }))
+            });
+            for (all, some) in all.iter().zip(some) {
+                let is_wanted = |event: &&Event| {
+                    matches!(event.fact.class(), Class::Storage | Class::Definition)
+                        || refers(&event.fact).record.is_some_and(|record| wanted.contains(&record))
+                };
+                let expected = all.as_ref().unwrap().events.iter().filter(is_wanted).map(common::bytes);
+                let some = some.unwrap();
+                assert!(some.events.iter().map(common::bytes).eq(expected), "{wanted:?}");
+            }
+        }
+    });
+}
+
 /// Large blocks list their contents, however their records are numbered, in no more than a 64th of their bytes.
 #[test]
 fn large_blocks_list_their_contents() {
