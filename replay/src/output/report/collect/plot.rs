@@ -4,6 +4,10 @@
 //! the first, lowest, highest and last value remain, and the first that can't be drawn: a plot of them looks as one of all
 //! values would.
 
+/// log2 of the width of the narrowest span, nanoseconds, and of the widest.
+const NARROWEST: u32 = 10;
+const WIDEST: u32 = 62;
+
 /// A value at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -20,6 +24,8 @@ pub struct Plot {
     most: usize,
     /// log2 of the width of a span in nanoseconds; 0 as long as each change is kept.
     shift: u32,
+    /// Number of points at the beginning that are what remains of spans of this width.
+    joined: usize,
     /// Number of values that were seen.
     seen: u64,
     /// The last point: those of many records are far away in memory.
@@ -29,7 +35,7 @@ pub struct Plot {
 impl Plot {
     /// A plot of at most so many points.
     pub fn new(most: usize) -> Self {
-        Plot { points: Vec::new(), most: most.max(8), shift: 0, seen: 0, last: None }
+        Plot { points: Vec::new(), most: most.max(8), shift: 0, joined: 0, seen: 0, last: None }
     }
 
     /// Allows more points; only before any have been joined.
@@ -50,6 +56,7 @@ impl Plot {
             Some(last) if time < last.time => {
                 let place = self.points.partition_point(|other| other.time <= time);
                 self.points.insert(place, point);
+                self.joined = self.joined.min(place);
             }
             Some(last) if last.value == value || (last.value.is_nan() && value.is_nan()) => return,
             _ => {
@@ -72,18 +79,34 @@ impl Plot {
 
     /// Makes spans so wide that the points fit, and leave room for others.
     fn reduce(&mut self) {
-        self.shift = self.shift.max(10);
+        let most = self.most * 3 / 4;
         let mut kept = Vec::with_capacity(self.points.len());
+        let mut begin = self.untouched();
+        if begin == 0 {
+            self.shift = least_shift(&self.points, self.shift.max(NARROWEST), most);
+        }
         loop {
-            reduced(&self.points, self.shift, &mut kept);
-            if kept.len() <= self.most * 3 / 4 || self.shift >= 62 {
+            kept.clear();
+            reduced(self.points.get(begin..).unwrap_or_default(), self.shift, &mut kept);
+            self.points.truncate(begin);
+            self.points.extend_from_slice(&kept);
+            if self.points.len() <= most || self.shift >= WIDEST {
                 break;
             }
-            self.shift += 1;
+            // what remains of two spans is what remains of what remains of each
+            begin = 0;
+            self.shift = least_shift(&self.points, self.shift + 1, most);
         }
-        self.points.clear();
-        self.points.extend_from_slice(&kept);
+        self.joined = self.points.len();
         self.last = self.points.last().copied();
+    }
+
+    /// The number of points at the beginning that stay as they are if spans become no wider: all but those of the last span,
+    /// to which others may have come.
+    fn untouched(&self) -> usize {
+        let joined = self.points.get(..self.joined).unwrap_or_default();
+        let of = |point: &Point| point.time >> self.shift;
+        joined.last().map_or(0, |last| joined.partition_point(|point| of(point) < of(last)))
     }
 
     /// The points in order of time, and whether some were left out.
@@ -105,18 +128,46 @@ impl Plot {
     }
 }
 
-/// The first, lowest, highest and last value of each span, and the first that is not finite, in order of time.
+/// The least log2 of the width of spans, from this one on, of which there are at most so many: of each remains a point at
+/// least.
+fn least_shift(points: &[Point], from: u32, most: usize) -> u32 {
+    // two times are in one span if they differ in lower digits only
+    let mut differ = [0_usize; 65];
+    for (a, b) in points.iter().zip(points.iter().skip(1)) {
+        let digits = 64 - ((a.time ^ b.time) as u64).leading_zeros();
+        if let Some(count) = differ.get_mut(digits as usize) {
+            *count += 1;
+        }
+    }
+    let spans = |shift: u32| 1 + differ.iter().skip(shift as usize + 1).sum::<usize>();
+    (from..WIDEST).find(|shift| spans(*shift) <= most).unwrap_or(WIDEST)
+}
+
+/// Appends the first, lowest, highest and last value of each span, and the first that is not finite, in order of time.
 fn reduced(points: &[Point], shift: u32, kept: &mut Vec<Point>) {
-    kept.clear();
     for span in points.chunk_by(|a, b| a.time >> shift == b.time >> shift) {
-        let by_value = |a: &&Point, b: &&Point| a.value.total_cmp(&b.value);
-        let (Some(first), Some(last)) = (span.first(), span.last()) else { continue };
+        let (first, last) = match span {
+            [] => continue,
+            [only] => {
+                kept.push(*only);
+                continue;
+            }
+            [first, .., last] => (first, last),
+        };
         // NaN would be the lowest or the highest
-        let finite = || span.iter().filter(|point| point.value.is_finite());
-        let lowest = finite().min_by(by_value).unwrap_or(first);
-        let highest = finite().max_by(by_value).unwrap_or(first);
-        let hole = span.iter().find(|point| !point.value.is_finite()).unwrap_or(first);
-        let mut chosen = [*first, *lowest, *highest, *hole, *last];
+        let (mut extremes, mut hole): (Option<(&Point, &Point)>, _) = (None, None);
+        for point in span {
+            if !point.value.is_finite() {
+                hole = hole.or(Some(point));
+                continue;
+            }
+            let (lowest, highest) = extremes.unwrap_or((point, point));
+            let is_lower = point.value.total_cmp(&lowest.value).is_lt();
+            let is_higher = point.value.total_cmp(&highest.value).is_ge();
+            extremes = Some((if is_lower { point } else { lowest }, if is_higher { point } else { highest }));
+        }
+        let (lowest, highest) = extremes.unwrap_or((first, first));
+        let mut chosen = [*first, *lowest, *highest, *hole.unwrap_or(first), *last];
         chosen.sort_by_key(|point| point.time);
         let mut before: Option<Point> = None;
         for point in chosen {
@@ -132,6 +183,74 @@ fn reduced(points: &[Point], shift: u32, kept: &mut Vec<Point>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What remains if all points are joined anew each time, with spans of each width from the last one on.
+    fn remain(points: &[Point], shift: &mut u32, most: usize) -> Vec<Point> {
+        *shift = (*shift).max(NARROWEST);
+        loop {
+            let mut kept = Vec::new();
+            for span in points.chunk_by(|a, b| a.time >> *shift == b.time >> *shift) {
+                let finite = || span.iter().filter(|point| point.value.is_finite());
+                let by_value = |a: &&Point, b: &&Point| a.value.total_cmp(&b.value);
+                let (first, last) = (&span[0], &span[span.len() - 1]);
+                let lowest = finite().min_by(by_value).unwrap_or(first);
+                let highest = finite().max_by(by_value).unwrap_or(first);
+                let hole = span.iter().find(|point| !point.value.is_finite()).unwrap_or(first);
+                let mut chosen = [*first, *lowest, *highest, *hole, *last];
+                chosen.sort_by_key(|point| point.time);
+                let mut chosen: Vec<Point> = chosen.into();
+                chosen.dedup_by_key(|point| (point.time, point.value.to_bits()));
+                kept.extend(chosen);
+            }
+            if kept.len() <= most || *shift >= WIDEST {
+                return kept;
+            }
+            *shift += 1;
+        }
+    }
+
+    /// Spans to which nothing has come are not looked at again, and widths that can't do are not tried.
+    #[test]
+    fn the_same_remains_as_if_all_were_joined_anew() {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for turn in 0..60 {
+            let most = [8, 30, 96][turn % 3];
+            let pace = [1, 3_000, 100_000_000][turn / 3 % 3];
+            let (mut plot, mut points, mut shift) = (Plot::new(most), Vec::<Point>::new(), 0);
+            let mut now = if turn % 2 == 0 { -500_000_000 } else { 1_790_000_000_000_000_000_i64 };
+            for _ in 0..2000 {
+                now += random(pace) as i64 * if random(200) == 0 { 1000 } else { 1 };
+                let late = if random(20) == 0 { random(pace * 60) as i64 } else { 0 };
+                let value = match random(30) {
+                    0 => f64::NAN,
+                    1 => f64::NEG_INFINITY,
+                    2 => -0.0,
+                    number => (number % 7) as f64,
+                };
+                let point = Point { time: now - late, value };
+                plot.add(point.time, point.value);
+                match points.last().copied() {
+                    Some(last) if point.time < last.time => {
+                        points.insert(points.partition_point(|other| other.time <= point.time), point);
+                    }
+                    Some(last) if last.value == value || last.value.is_nan() && value.is_nan() => continue,
+                    _ => points.push(point),
+                }
+                if points.len() >= most + most / 2 || shift == 0 && points.len() > most {
+                    points = remain(&points, &mut shift, most * 3 / 4);
+                }
+                let bits = |points: &[Point]| {
+                    points.iter().map(|point| (point.time, point.value.to_bits())).collect::<Vec<_>>()
+                };
+                assert_eq!((bits(&plot.points), plot.shift), (bits(&points), shift), "turn {turn}");
+            }
+            assert!(shift > 0);
+        }
+    }
 
     #[test]
     fn few_values_are_kept_as_they_are() {
