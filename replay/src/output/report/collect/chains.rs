@@ -150,6 +150,11 @@ pub struct Chains {
 impl Chains {
     /// Whether this one is to be kept.
     pub fn wants(&self, notable: &Notable, in_focus: bool) -> bool {
+        let score = notable.score(in_focus);
+        let worst = self.kept.first_key_value().map(|((score, _), _)| *score);
+        if self.kept.len() >= MAX_CHAINS && worst.is_none_or(|worst| score <= worst) {
+            return false; // as nearly all of a log, of which nothing more need be looked up
+        }
         let plain = notable.severity == 0 && !notable.from_outside && !notable.refused;
         let of_root = self.of_root.get(&(notable.root, plain)).copied().unwrap_or(0);
         let most = match (plain, notable.from_outside) {
@@ -157,10 +162,7 @@ impl Chains {
             (false, false) => OF_A_RECORD.1,
             (false, true) => OF_A_RECORD.2,
         };
-        let score = notable.score(in_focus);
-        let worst = self.kept.first_key_value().map(|((score, _), _)| *score);
-        let fits = self.kept.len() < MAX_CHAINS || worst.is_some_and(|worst| score > worst);
-        fits && (of_root < most || notable.refused)
+        of_root < most || notable.refused
     }
 
     /// Keeps a chain in place of the least notable one.
