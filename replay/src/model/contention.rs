@@ -10,6 +10,7 @@
 //! does not fight with itself.
 
 use super::finder::Finder;
+use super::packed_texts::PackedTexts;
 use super::putlog::{PutLine, Via};
 use super::small_value::SmallValue;
 use super::value;
@@ -95,14 +96,15 @@ impl Puts {
 /// A PV with puts of clients; small, since there may be a hundred thousand.
 #[derive(Clone, Debug)]
 struct Contended {
-    /// The number of its place, and its name.
+    /// The number of its place.
     place: u32,
-    pv: Box<str>,
     /// The last put: its time, the circuit that it came by, and the requested value.
     last: (i64, Rc<Writer>, SmallValue),
     /// `None` as long as there are none: few PVs have any.
     overrides: Option<Box<Overrides>>,
 }
+
+const _: () = assert!(size_of::<Contended>() <= 48);
 
 /// Puts to a PV that overrode another client's.
 #[derive(Clone, Debug)]
@@ -177,6 +179,8 @@ pub struct Contention {
     /// By client.
     pub clients: HashMap<Writer, Puts>,
     pvs: Vec<Contended>,
+    /// Their names.
+    names: PackedTexts,
     found: Finder,
     /// Hosts and IOCs, with their numbers.
     places: HashMap<(String, String), u32>,
@@ -203,14 +207,17 @@ impl Contention {
         }
         let Some(pv) = name(put) else { return };
         let place = self.place(put);
-        let is = |known: &Contended| known.place == place && *known.pv == *pv;
-        let found = self.found.find((place, &*pv), |at| self.pvs.get(at).is_some_and(is));
+        let is_there = |known: &Contended| known.place == place;
+        let is = |at: usize| self.pvs.get(at).is_some_and(is_there) && self.names.get(at) == Some(&*pv);
+        let found = self.found.find((place, &*pv), is);
         let Some(contended) = found.and_then(|at| self.pvs.get_mut(at)) else {
             if self.pvs.len() < MAX_PVS {
                 let last = (put.time, self.shared(circuit), put.requested.clone().into());
-                self.found.add((place, &*pv), self.pvs.iter().map(|known| (known.place, &*known.pv)));
+                let places = self.pvs.iter().map(|known| known.place);
+                self.found.add((place, &*pv), places.zip(self.names.iter()));
                 room::for_one_more(&mut self.pvs);
-                self.pvs.push(Contended { place, pv: pv.into(), last, overrides: None });
+                self.pvs.push(Contended { place, last, overrides: None });
+                self.names.push(&pv);
             }
             return;
         };
@@ -279,13 +286,14 @@ impl Contention {
         let mut fights: Vec<Fight> = self
             .pvs
             .iter()
-            .filter_map(|contended| {
+            .zip(self.names.iter())
+            .filter_map(|(contended, pv)| {
                 let overrides = contended.overrides.as_ref()?;
                 let mut sides = overrides.by.iter().map(sides).find(|sides| sides.len() >= 2)?;
                 sides.sort_by_key(|(_, side)| std::cmp::Reverse(side.overrides));
                 let (host, ioc) =
                     places.get(&contended.place).map(|place| (*place).clone()).unwrap_or_default();
-                Some(Fight { host, ioc, pv: contended.pv.to_string(), sides, span: overrides.span })
+                Some(Fight { host, ioc, pv: pv.to_owned(), sides, span: overrides.span })
             })
             .collect();
         fights.sort_by_key(|fight| (std::cmp::Reverse(fight.overrides()), fight.pv.clone()));
