@@ -6,7 +6,7 @@
 //! meanwhile.
 
 use super::base_types::has_processed;
-use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
+use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
 use super::finder::Finder;
 use super::naming::Naming;
 use crate::filter::Filter;
@@ -20,55 +20,80 @@ const MAX_CHAINS: usize = 200_000;
 /// Durations, counted by length.
 #[derive(Clone, Debug, Default)]
 pub struct Durations {
-    /// Steps and how often each was taken, in order: there are some 1,500 at most. There may be one of these for each of a
-    /// hundred thousand chains, most with few steps, for which a node of a tree is too much.
-    counts: Vec<(u16, u64)>,
-    count: u64,
+    counts: Counts,
     /// The shortest; 0 if there is none.
     min: u64,
     max: u64,
 }
 
+/// Steps and how often each was taken, in order: there are some 1,500 at most. There may be one of these for each of a
+/// hundred thousand chains, most with one step, for which memory of its own is too much.
+#[derive(Clone, Debug, Default)]
+enum Counts {
+    #[default]
+    None,
+    One(u16, u64),
+    More(Vec<(u16, u64)>),
+}
+
+impl Counts {
+    fn add(&mut self, step: u16) {
+        match self {
+            Counts::None => *self = Counts::One(step, 1),
+            Counts::One(known, count) if *known == step => *count += 1,
+            Counts::One(known, count) => {
+                let mut both = vec![(*known, *count), (step, 1)];
+                both.sort_unstable();
+                *self = Counts::More(both);
+            }
+            Counts::More(all) => match all.binary_search_by_key(&step, |(known, _)| *known) {
+                Ok(place) => {
+                    if let Some((_, count)) = all.get_mut(place) {
+                        *count += 1;
+                    }
+                }
+                Err(place) => all.insert(place, (step, 1)),
+            },
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let (one, more) = match self {
+            Counts::None => (None, [].as_slice()),
+            Counts::One(step, count) => (Some((*step, *count)), [].as_slice()),
+            Counts::More(all) => (None, all.as_slice()),
+        };
+        one.into_iter().chain(more.iter().copied())
+    }
+}
+
 impl Durations {
     /// Adds one, in nanoseconds.
     pub fn add(&mut self, nanoseconds: u64) {
-        let step = ((nanoseconds.max(1) as f64).log2() * STEPS) as u16;
-        match self.counts.binary_search_by_key(&step, |(known, _)| *known) {
-            Ok(place) => {
-                if let Some((_, count)) = self.counts.get_mut(place) {
-                    *count += 1;
-                }
-            }
-            Err(place) => {
-                if self.counts.is_empty() {
-                    self.counts.reserve_exact(1); // a vector begins with room for four
-                }
-                self.counts.insert(place, (step, 1));
-            }
-        }
-        self.min = if self.count == 0 { nanoseconds } else { self.min.min(nanoseconds) };
-        self.count += 1;
+        let is_first = matches!(self.counts, Counts::None);
+        self.counts.add(((nanoseconds.max(1) as f64).log2() * STEPS) as u16);
+        self.min = if is_first { nanoseconds } else { self.min.min(nanoseconds) };
         self.max = self.max.max(nanoseconds);
     }
 
     /// How many there are.
     pub fn count(&self) -> u64 {
-        self.count
+        self.counts.iter().map(|(_, count)| count).sum()
     }
 
     /// The longest, nanoseconds.
     pub fn max(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.max)
+        (!matches!(self.counts, Counts::None)).then_some(self.max)
     }
 
     /// The one that `share` of them do not exceed, to 3 %, nanoseconds.
     pub fn quantile(&self, share: f64) -> Option<u64> {
-        let wanted = (share * self.count as f64).ceil().max(1.0) as u64;
+        let wanted = (share * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
-        for (step, count) in &self.counts {
+        for (step, count) in self.counts.iter() {
             seen += count;
             if seen >= wanted {
-                let middle = ((f64::from(*step) + 0.5) / STEPS).exp2();
+                let middle = ((f64::from(step) + 0.5) / STEPS).exp2();
                 return Some((middle as u64).clamp(self.min, self.max));
             }
         }
@@ -98,13 +123,43 @@ pub struct OfChain {
     pub records: u64,
 }
 
+/// The same, with what the chains have in common.
+struct Alike {
+    of: OfChain,
+    /// Number of the record that they begin with.
+    record: u32,
+    began: Began,
+}
+
+// there may be a hundred thousand
+const _: () = assert!(size_of::<Alike>() <= 72);
+
+/// What began a chain.
+#[derive(Clone, Copy)]
+enum Began {
+    Process(Trigger),
+    Put,
+    Link,
+}
+
+impl Began {
+    /// The kind of cause; part of the output.
+    fn name(self) -> &'static str {
+        match self {
+            Began::Process(trigger) => trigger.name(),
+            Began::Put => "put",
+            Began::Link => "CA link",
+        }
+    }
+}
+
 /// Activity of records and chains.
 #[derive(Default)]
 pub struct Activity {
     /// By number of the record.
     records: Vec<OfRecord>,
     /// By number of the record that a chain begins with, and the kind of cause.
-    chains: Vec<(usize, &'static str, OfChain)>,
+    chains: Vec<Alike>,
     found: Finder,
     /// Whether each record is selected, by number, as far as that was looked at.
     wanted: Vec<Option<bool>>,
@@ -153,6 +208,10 @@ impl Activity {
             return *wanted;
         }
         if self.wanted.len() <= record {
+            if record >= self.records.capacity() {
+                let more = record + 1 - self.records.len();
+                self.records.reserve_exact(more + self.records.len() / 8);
+            }
             self.wanted.resize(record + 1, None);
             self.records.resize(record + 1, OfRecord::default());
         }
@@ -171,34 +230,36 @@ impl Activity {
 
     /// Chains: the number of the record that they begin with, and the kind of cause.
     pub fn chains(&self) -> impl Iterator<Item = (usize, &'static str, &OfChain)> {
-        self.chains.iter().map(|(record, kind, of)| (*record, *kind, of))
+        self.chains.iter().map(|alike| (alike.record as usize, alike.began.name(), &alike.of))
     }
 
     fn take_chain(&mut self, chain: &Chain, naming: &mut Naming) {
         let Some(root) = chain.root() else { return };
-        let (record, kind) = match &root.kind {
-            SpanKind::Process(process) => (Some(process.record), process.trigger.name()),
-            SpanKind::Put(put) => (put.record, "put"),
-            SpanKind::Link(link) => (link.record, "CA link"),
+        let (record, began) = match &root.kind {
+            SpanKind::Process(process) => (Some(process.record), Began::Process(process.trigger)),
+            SpanKind::Put(put) => (put.record, Began::Put),
+            SpanKind::Link(link) => (link.record, Began::Link),
         };
         let context = chain.run.context();
         let processed = |span: &&Span| matches!(&span.kind, SpanKind::Process(process) if has_processed(&context, process));
         let processed = chain.spans.iter().filter(processed).count() as u64;
         drop(context);
         let Some(record) = record.filter(|_| processed > 0) else { return };
-        let record = naming.of(chain, root, record);
-        let is = |known: &(usize, &str, OfChain)| known.0 == record && known.1 == kind;
+        let Ok(record) = u32::try_from(naming.of(chain, root, record)) else { return };
+        let kind = began.name();
+        let is = |known: &Alike| known.record == record && known.began.name() == kind;
         let place = self.found.find((record, kind), |place| self.chains.get(place).is_some_and(is));
         if place.is_none() {
             if self.chains.len() >= MAX_CHAINS {
                 return;
             }
-            self.found.add((record, kind), self.chains.iter().map(|(record, kind, _)| (*record, *kind)));
+            let keys = self.chains.iter().map(|alike| (alike.record, alike.began.name()));
+            self.found.add((record, kind), keys);
             room::for_one_more(&mut self.chains);
-            self.chains.push((record, kind, OfChain::default()));
+            self.chains.push(Alike { of: OfChain::default(), record, began });
         }
         let place = place.unwrap_or(self.chains.len() - 1);
-        let Some((.., of)) = self.chains.get_mut(place) else { return };
+        let Some(Alike { of, .. }) = self.chains.get_mut(place) else { return };
         of.records += processed;
         let timed = !chain.open && chain.spans.iter().all(is_timed);
         match chain.spans.iter().map(|span| span.end).max().filter(|_| timed) {
@@ -257,6 +318,14 @@ mod tests {
         assert_eq!((durations.max(), durations.count()), (Some(1_000_000), 1000));
         durations.add(0);
         assert!(durations.quantile(0.0001).unwrap() <= 1);
+        // those of one length are in no memory of their own
+        assert_eq!(durations.count(), 1001);
+        let mut same = Durations::default();
+        (0..5).for_each(|_| same.add(7000));
+        assert!(matches!(same.counts, Counts::One(_, 5)) && same.quantile(1.0) == Some(7000));
+        same.add(10);
+        assert_eq!((same.quantile(0.1), same.max(), same.count()), (Some(10), Some(7000), 6));
+        assert!(near(same.quantile(0.9), 7000.0));
         // of one, each is that one
         let mut one = Durations::default();
         one.add(3_310_001);
