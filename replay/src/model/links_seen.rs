@@ -85,6 +85,8 @@ pub struct LinksSeen {
     pub processed: Vec<u64>,
     /// Causes of chains: the number of the kind of cause, and the record.
     roots: Keyed<(u32, u32), u64>,
+    /// Whether nobody asks for them.
+    without_roots: bool,
     /// Kinds of causes, and their numbers by name and by what is known before they are worded.
     labels: Vec<String>,
     label_numbers: Keyed<String, usize>,
@@ -96,6 +98,11 @@ pub struct LinksSeen {
 }
 
 impl LinksSeen {
+    /// Notes no causes of chains: who looks for loops alone needs none.
+    pub fn without_roots(self) -> Self {
+        LinksSeen { without_roots: true, ..self }
+    }
+
     /// Takes a chain, and those that its CA links led to.
     pub fn take(&mut self, chain: &Chain, filter: &Filter, naming: &mut Naming) {
         self.walk(chain, false, filter, naming);
@@ -213,6 +220,9 @@ impl LinksSeen {
             if process.for_link && self.add_cp_link(chain, (span, process), to, filter, naming) {
                 return;
             }
+        }
+        if self.without_roots {
+            return;
         }
         let name = naming.named(to);
         if filter.field(name.record, "VAL") && filter.place(name.host, name.ioc) {

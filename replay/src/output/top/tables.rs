@@ -38,7 +38,8 @@ impl Tables {
     /// Reads the logs.
     pub fn read(logs: &Logs, filter: &Filter) -> Tables {
         let recorded = Recorded::read(logs, filter);
-        let mut tables = Tables { recorded, ..Tables::default() };
+        let links = LinksSeen::default().without_roots();
+        let mut tables = Tables { recorded, links, ..Tables::default() };
         // Puts are later than their chains' beginnings: each waits until no earlier one can come.
         let (mut waiting, mut count) = (BTreeMap::new(), 0_u64);
         for chain in logs.chains(filter) {
