@@ -38,6 +38,8 @@ pub enum Choice {
     Shapes,
     /// Give none.
     Pass,
+    /// Give none, and don't look at it: damage in it is not found.
+    Skip,
 }
 
 /// Decides about each block.

@@ -56,6 +56,10 @@ pub struct Limit {
 const FREE: u64 = 2_000_000;
 /// Number of further events for each byte.
 const PER_BYTE: u64 = 32;
+/// Bytes of a block that are looked at if nothing else of it is: its header and most lists of contents.
+const SIP: usize = 1 << 10;
+/// Length from which on a block that is skipped is not read: two calls of the kernel cost as much as to copy it.
+const LARGE: u64 = 8 << 10;
 /// Unpacked bytes that count as one event. Most events have fewer; those with more hold text, which must be printed.
 const BYTES: u32 = 8;
 
@@ -253,8 +257,6 @@ impl<R: Read + Seek> Segment<R> {
     /// What the next block holds, as far as that is known without unpacking it, or the damage in its place; `None` at
     /// the end. Reads no bodies, so it neither finds nor trusts what is damaged in them.
     pub fn next_about(&mut self) -> Option<Result<About, Damage>> {
-        /// Bytes of a block that are looked at: its header and most lists of contents.
-        const SIP: usize = 1 << 10;
         self.window.sip(SIP);
         loop {
             if let Some(damage) = self.pending.pop_front() {
@@ -343,7 +345,7 @@ impl<R: Read + Seek> Segment<R> {
         let bad = |length, blocks, cause| Ok(damage(&header, offset, length, blocks, cause));
         let keyframe = header.flags & FLAG_KEYFRAME != 0;
         if !keyframe && self.unwanted(&header) {
-            self.window.pass(length)?;
+            self.skip(length)?;
             return Ok(Found::Skipped);
         }
         if !self.may_unpack(&header, length) {
@@ -359,6 +361,23 @@ impl<R: Read + Seek> Segment<R> {
             }
             None => (None, Choice::Read),
         };
+        let sequence = header.sequence;
+        if matches!(choice, Choice::Skip) {
+            self.skip(length)?;
+            return Ok(Found::Block(Block {
+                offset,
+                length,
+                sequence,
+                keyframe,
+                events: Vec::new(),
+                glance: None,
+                about,
+                passed: true,
+                left_out: LeftOut::default(),
+                shapes: None,
+            }));
+        }
+        self.window.gulp();
         let bytes = self.window.look(length as usize)?;
         let Some(body) = bytes.get(BLOCK_HEADER..length as usize) else {
             self.ended = true; // the file was truncated while it was read
@@ -373,7 +392,7 @@ impl<R: Read + Seek> Segment<R> {
             Err(Cause::Newer)
         } else {
             match &choice {
-                Choice::Pass => {
+                Choice::Pass | Choice::Skip => {
                     Ok(Unpacked { events: Vec::new(), glance: None, left_out: LeftOut::default() })
                 }
                 Choice::Shapes if Unpacker::has_shapes(header.encoding) => {
@@ -389,7 +408,6 @@ impl<R: Read + Seek> Segment<R> {
         match outcome {
             Ok(Unpacked { events, glance, left_out }) => {
                 let passed = matches!(choice, Choice::Pass);
-                let sequence = header.sequence;
                 Ok(Found::Block(Block {
                     offset,
                     length,
@@ -405,6 +423,15 @@ impl<R: Read + Seek> Segment<R> {
             }
             Err(cause) => bad(length, 1, cause),
         }
+    }
+
+    /// Passes over a block of which no more is looked at.
+    fn skip(&mut self, length: u64) -> io::Result<()> {
+        match length > LARGE {
+            true => self.window.sip(SIP),
+            false => self.window.gulp(),
+        }
+        self.window.pass(length)
     }
 
     fn unwanted(&self, header: &BlockHeader) -> bool {

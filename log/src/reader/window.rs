@@ -32,6 +32,11 @@ impl<R: Read + Seek> Window<R> {
         self.chunk = chunk;
     }
 
+    /// From now on, reads as much at once as at the beginning.
+    pub fn gulp(&mut self) {
+        self.chunk = CHUNK;
+    }
+
     pub fn offset(&self) -> u64 {
         self.offset
     }

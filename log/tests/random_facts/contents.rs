@@ -9,8 +9,9 @@ use iocrec_log::writer::{Options, Writer};
 use iocrec_testing::chance::{fuzz, Random};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Cursor;
+use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// A log with a block each second.
@@ -260,6 +261,69 @@ fn some_records_of_a_scan_have_their_values() {
             }
         }
     });
+}
+
+/// A file that counts the bytes that are read of it.
+struct Counted {
+    file: Cursor<Vec<u8>>,
+    read: Arc<AtomicUsize>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read(into)?;
+        self.read.fetch_add(count, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+impl Seek for Counted {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Blocks that nobody wants are not read, and those between them are as if all were read.
+#[test]
+fn blocks_that_are_skipped_are_not_read() {
+    let mut random = Random(7);
+    let mut facts = || (0..4).flat_map(|_| scan(1, 0..700, &mut random)).collect::<Vec<Fact>>();
+    let mut bytes = write((0..20).map(|_| facts()));
+    let all: Vec<Block> = read_segment(&bytes).unwrap().into_iter().map(Result::unwrap).collect();
+    let large = all.iter().filter(|block| block.length > 12 << 10).count();
+    assert_eq!(large, 20);
+    let blocks = |bytes: &[u8], prepare: &dyn Fn(&mut Segment<Counted>)| {
+        let read = Arc::new(AtomicUsize::new(0));
+        let file = Counted { file: Cursor::new(bytes.to_vec()), read: Arc::clone(&read) };
+        let mut segment = Segment::read(file, Path::new("a segment")).unwrap();
+        prepare(&mut segment);
+        let found: Vec<_> = std::iter::from_fn(|| segment.next_block()).collect();
+        (found, read.load(Ordering::Relaxed))
+    };
+    let (found, read) = blocks(&bytes, &|segment| segment.only_definitions());
+    assert!(found.len() < large && read < bytes.len() / 2, "{read} of {}", bytes.len());
+    let (found, read) = blocks(&bytes, &|segment| segment.choose(|_| Choice::Skip));
+    assert!(read < bytes.len() / 2, "{read} of {}", bytes.len());
+    assert_eq!(found.len(), all.len());
+    for (found, all) in found.iter().map(|found| found.as_ref().unwrap()).zip(&all) {
+        assert_eq!((found.offset, found.length, found.sequence), (all.offset, all.length, all.sequence));
+        assert!(found.keyframe || found.passed && found.events.is_empty());
+    }
+    let skips = |about: &About| if about.sequence % 2 == 0 { Choice::Skip } else { Choice::Read };
+    let (found, _) = blocks(&bytes, &|segment| segment.choose(skips));
+    for (found, all) in found.iter().map(|found| found.as_ref().unwrap()).zip(&all) {
+        if !found.passed {
+            assert_same(&found.events, &all.events);
+        }
+    }
+    // nor checked
+    let last = all.iter().rfind(|block| block.length > 12 << 10).unwrap();
+    let middle = usize::try_from(last.offset + last.length / 2).unwrap();
+    bytes[middle] ^= 1;
+    let damaged = |choose: fn(&About) -> Choice| {
+        blocks(&bytes, &|segment| segment.choose(choose)).0.iter().filter(|found| found.is_err()).count()
+    };
+    assert_eq!((damaged(|_| Choice::Skip), damaged(|_| Choice::Pass), damaged(|_| Choice::Read)), (0, 1, 1));
 }
 
 /// Large blocks list their contents, however their records are numbered, in no more than a 64th of their bytes.

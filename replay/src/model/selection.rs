@@ -367,13 +367,14 @@ impl Selection {
         let unlisted = Arc::clone(&gathered);
         let choose = move |about: &About| {
             let listed = about.contents.as_ref().is_some_and(is_exact);
+            // if its body is damaged, its hits are read by nobody: then too much is selected
             if listed && !about.defines {
-                return Choice::Pass;
+                return Choice::Skip;
             }
             let gathered = Arc::clone(&unlisted);
             if about.classes.is_none() {
                 gathered.lock().unwrap_or_else(PoisonError::into_inner).hopeless = true;
-                return Choice::Pass;
+                return Choice::Skip;
             }
             Choice::Only(Arc::new(move |shape: &Shape| {
                 if let (Some(thread), false) = (shape.thread, listed) {

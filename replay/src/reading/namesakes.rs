@@ -14,7 +14,7 @@
 //! By the same look it is known which IOCs several recorders of their host recorded at the same time ([`Twice`]).
 
 use super::read_until::ReadUntil;
-use super::scan::{Blocks, Part, Scan};
+use super::scan::{is_end, Blocks, Part, Scan};
 use crate::pattern::Pattern;
 use crate::pods::{self, Pods};
 use crate::shown_names::{names_process, with_pid};
@@ -30,6 +30,9 @@ const MAX_PROCESSES: usize = 5000;
 const MAX_TIMES: usize = 100;
 /// Bytes of a name that is compared; likewise.
 const MAX_NAME: usize = 1000;
+/// Bytes of a run for each process known before, from which on it pays to read it without hits first: what is known is
+/// copied then.
+const PER_PROCESS: u64 = 1 << 10;
 /// By how much the clocks of two runs of a machine may differ, in nanoseconds, if their times are compared: machines that are
 /// copies of each other have one boot id, too.
 const MAX_DRIFT: u64 = 60 * SECOND;
@@ -73,7 +76,7 @@ type Times = Vec<(u64, u64)>;
 type Recorded = Vec<(u64, u64, usize)>;
 
 /// The processes of each name in each boot.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Found {
     all: BTreeMap<(Boot, String), BTreeMap<Process, Times>>,
     count: usize,
@@ -207,6 +210,20 @@ impl Found {
 
     /// Reads the IOCs of the next run; returns its boot.
     fn read(&mut self, files: &[SegmentFile], pod: Option<&Pattern>) -> Boot {
+        let bytes: u64 = files.iter().map(|file| file.size).sum();
+        if bytes >= PER_PROCESS.saturating_mul(self.count as u64) {
+            let before = self.clone();
+            if let Some(boot) = self.read_with(files, pod, true) {
+                return boot;
+            }
+            *self = before;
+        }
+        self.read_with(files, pod, false).unwrap_or_default()
+    }
+
+    /// The same. `skips`: whether blocks that hold only hits are not even checked. Whether one of them is damaged matters only
+    /// where an IOC ended unseen, as nearly always none has: `None` if it may matter and was not looked at.
+    fn read_with(&mut self, files: &[SegmentFile], pod: Option<&Pattern>, skips: bool) -> Option<Boot> {
         let last = Arc::new(AtomicU64::new(0));
         let noted = Arc::clone(&last);
         let choose = move |about: &About| {
@@ -214,6 +231,7 @@ impl Found {
             match about.defines {
                 // hits among the definitions need not be decoded
                 true => Choice::Only(Arc::new(|_: &_| false)),
+                false if skips => Choice::Skip,
                 false => Choice::Pass,
             }
         };
@@ -236,6 +254,7 @@ impl Found {
                                     self.in_pods.insert((boot.clone(), of.process));
                                 }
                             }
+                            Fact::IocEnd(_) if block.keyframe && skips => return None,
                             Fact::IocEnd(end) => open.remove(&end.ioc).into_iter().for_each(|of| {
                                 // a keyframe tells that it had ended by then: it ran until something was missing
                                 let seen = read.time().max(of.named);
@@ -246,13 +265,16 @@ impl Found {
                         }
                     }
                 }
+                // where the recorder has stopped nothing is hidden
+                Part::Damage(damage) if is_end(&damage) => {}
+                Part::Unreadable(_) | Part::Damage(_) if skips => return None,
                 Part::Unreadable(_) | Part::Damage(_) => {}
             }
         }
         let last = last.load(Ordering::Relaxed);
         open.into_values().for_each(|of| self.add(&boot, of, last));
         self.run += 1;
-        boot
+        Some(boot)
     }
 
     /// A segment begins. It names all IOCs that run, so those that the one before did not name have ended unseen.
