@@ -1,7 +1,7 @@
 //! Suggestions for misspelled names.
 
 use crate::logs::Logs;
-use crate::reading::scan::{Blocks, Part};
+use crate::reading::scan::{Part, Scan};
 use epics::Pv;
 use iocrec_log::event::Fact;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const MAX_LENGTH: usize = 200;
 /// Names of all records and PVs in the logs. Leaves out parts that can't be read.
 pub fn names(logs: &Logs) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for part in logs.scan(Blocks::Definitions) {
+    for part in Scan::of_definitions(logs.runs().iter().flatten()) {
         let Part::Block(block) = part else { continue };
         for event in block.events {
             let name = match event.fact {

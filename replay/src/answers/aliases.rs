@@ -6,7 +6,7 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::pattern::Pattern;
-use crate::reading::scan::{Blocks, Part, Scan};
+use crate::reading::scan::{Part, Scan};
 use epics::Pv;
 use iocrec_log::event::{Fact, RecordId};
 use std::collections::{BTreeSet, HashMap};
@@ -36,7 +36,7 @@ pub fn aliases(logs: &Logs, wanted: impl Fn(&str) -> bool) -> BTreeSet<Alias> {
         // An alias may come before its record.
         let mut of: HashMap<RecordId, Vec<String>> = HashMap::new();
         let mut held = 0;
-        for part in Scan::new(files, Blocks::Definitions) {
+        for part in Scan::of_definitions(files) {
             let Part::Block(block) = part else { continue };
             for event in block.events {
                 if let Fact::Alias(alias) = event.fact {
@@ -52,7 +52,7 @@ pub fn aliases(logs: &Logs, wanted: impl Fn(&str) -> bool) -> BTreeSet<Alias> {
         if of.is_empty() {
             continue;
         }
-        for part in Scan::new(files, Blocks::Definitions) {
+        for part in Scan::of_definitions(files) {
             let Part::Block(block) = part else { continue };
             for event in block.events {
                 let Fact::Record(record) = event.fact else { continue };

@@ -198,7 +198,7 @@ fn sources(logs: &Logs, mut links: Option<&mut InputLinks>) -> HashSet<String> {
 fn numbers(files: &[SegmentFile], place: &Place) -> HashSet<u32> {
     let run = Run::new(SetLater::find(files));
     let mut numbers = HashSet::new();
-    for part in Scan::new(files, Blocks::Definitions) {
+    for part in Scan::of_definitions(files) {
         let Part::Block(block) = part else { continue };
         for event in &block.events {
             run.apply(event.time, &event.fact);

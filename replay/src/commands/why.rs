@@ -23,7 +23,7 @@ use crate::out::Out;
 use crate::output::rows::{write_row, Shape};
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
 use crate::pattern::Pattern;
-use crate::reading::scan::{Blocks, Part, Scan};
+use crate::reading::scan::{Part, Scan};
 use crate::recent::NOTED;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone, SECOND};
@@ -408,7 +408,7 @@ fn places(logs: &Logs, records: &[&str]) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
     for files in logs.runs() {
         let mut context = Context::default();
-        for part in Scan::new(files, Blocks::Definitions) {
+        for part in Scan::of_definitions(files) {
             let Part::Block(block) = part else { continue };
             for event in block.events {
                 match &event.fact {

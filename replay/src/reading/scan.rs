@@ -125,6 +125,13 @@ impl Scan {
         }
     }
 
+    /// Scans the definitions in these segments. In a block with any, hits are passed over: every tenth block has a reading of
+    /// the clocks, and thousands of hits.
+    pub fn of_definitions<'a>(files: impl IntoIterator<Item = &'a SegmentFile>) -> Self {
+        let choose = |_: &About| Choice::Only(Arc::new(|_| false));
+        Scan::new(files, Blocks::Definitions).choosing(Arc::new(choose))
+    }
+
     /// From the next segment on, asks before a block is unpacked.
     pub fn choosing(mut self, choose: Arc<Choose>) -> Self {
         self.choose(choose);
