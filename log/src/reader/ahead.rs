@@ -2,7 +2,7 @@
 //!
 //! Promises: blocks are those of [`Segment::next_block`], in the same order. All [`Ahead`]s of a process together use
 //! no more threads than it has CPUs, and no more than [`MAX_THREADS`]. Each thread holds at most three blocks, of at
-//! most 5 MB each, or three times as many small ones as take [`BATCH`] bytes of the file or have [`BATCH_EVENTS`] events.
+//! most 5 MB each, or three times as many small ones, or such as were passed over, as take [`BATCH`] bytes of the file or have [`BATCH_EVENTS`] events.
 //! Small segments, and those for which no thread is available, are decoded on demand.
 
 use super::error::{Damage, ReadError};
@@ -22,6 +22,8 @@ const WAITING: usize = 1;
 /// Bytes of a segment that are handed over at once, if its blocks are smaller. A quiet IOC's have a few hundred bytes:
 /// to hand over each took ten times as long as to decode it (measured: 17 MB of such blocks, 7.6 calls of futex each).
 const BATCH: u64 = 8 << 10;
+/// As many bytes a block counts that was passed over, however long it is: there is next to nothing to hand over.
+const PASSED: u64 = 512;
 /// Events from which on no more blocks are added: of a flood of puts 8 KiB hold 13,000, and all threads' took 10 MiB.
 const BATCH_EVENTS: usize = 1000;
 /// Bytes from which on a thread pays: some ten thousand events take a millisecond to decode, a thread a twentieth of it
@@ -167,7 +169,7 @@ fn next_batch(segment: &mut Segment) -> Vec<Found> {
     while bytes < BATCH && events < BATCH_EVENTS {
         let Some(found) = segment.next_block() else { break };
         // what is damaged may be large, and is rare
-        bytes += found.as_ref().map_or(BATCH, |block| block.length);
+        bytes += found.as_ref().map_or(BATCH, |block| if block.passed { PASSED } else { block.length });
         events += found.as_ref().map_or(0, |block| block.events.len());
         batch.push(found);
     }
