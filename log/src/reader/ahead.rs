@@ -2,7 +2,8 @@
 //!
 //! Promises: blocks are those of [`Segment::next_block`], in the same order. All [`Ahead`]s of a process together use
 //! no more threads than it has CPUs, and no more than [`MAX_THREADS`]. Each thread holds at most three blocks, of at
-//! most 5 MB each, or three times as many small ones, or such as were passed over, as take [`BATCH`] bytes of the file or have [`BATCH_EVENTS`] events.
+//! most 5 MB each, or three times as many small ones as take [`BATCH`] bytes of the file or have [`BATCH_EVENTS`] events,
+//! or as were passed over.
 //! Small segments, and those for which no thread is available, are decoded on demand.
 
 use super::error::{Damage, ReadError};
