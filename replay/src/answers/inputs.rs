@@ -1,5 +1,5 @@
 //! The input links of a record, looked up in the logs: two passes over the few blocks that hold any, of the segments
-//! around the time first.
+//! around the time first. What holds none is skipped: if it is damaged, whoever reads it says so.
 
 use crate::logs::Logs;
 use crate::model::input_links::InputLinks;
@@ -106,7 +106,7 @@ pub fn all_inputs(logs: &Logs) -> (InputLinks, HashSet<String>) {
 /// of a record. `None` if none does.
 pub fn linked_from(logs: &Logs, record: &str) -> Option<String> {
     let choose = |about: &About| match about.classes {
-        Some(classes) if !(classes.readings() || classes.link_puts() || about.defines) => Choice::Pass,
+        Some(classes) if !(classes.readings() || classes.link_puts() || about.defines) => Choice::Skip,
         _ => Choice::Only(Arc::new(|_| false)),
     };
     let is_it = |link: &str| Pv::new(link_target(link)).record == record;
@@ -150,7 +150,7 @@ fn sources(logs: &Logs, mut links: Option<&mut InputLinks>) -> HashSet<String> {
     let mut names = HashSet::new();
     let with_definitions = links.is_some();
     let choose = move |about: &About| match about.classes {
-        Some(classes) if !(classes.readings() || with_definitions && about.defines) => Choice::Pass,
+        Some(classes) if !(classes.readings() || with_definitions && about.defines) => Choice::Skip,
         // what was read in the IOC's memory is no hit
         _ => Choice::Only(Arc::new(|_| false)),
     };
@@ -230,7 +230,7 @@ fn take(logs: &Logs, files: &[SegmentFile], place: &Place, search: &mut Search) 
             _ => true,
         };
         if !holds && !about.defines {
-            return Choice::Pass;
+            return Choice::Skip;
         }
         let wanted = Arc::clone(&wanted);
         Choice::Only(Arc::new(move |shape| shape.record.is_some_and(|record| wanted.contains(&record))))
