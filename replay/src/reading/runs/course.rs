@@ -252,8 +252,8 @@ fn last_reading(file: &SegmentFile) -> Option<(Reading, u64)> {
     let scan = Scan::one_choosing(
         file,
         Arc::new(move |about| match chosen.contains(&about.sequence) {
-            true => Choice::Read,
-            false => Choice::Pass,
+            true => Choice::Only(Arc::new(|_| false)),
+            false => Choice::Skip,
         }),
     );
     let mut found = None;
