@@ -10,7 +10,7 @@
 //! events are read and put in order.
 
 use super::caller::{self, Caller};
-use super::numbered::Numbered;
+use super::numbered::{Dense, Numbered};
 use crate::reading::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CallSiteId, Event, Fact, IocId, PutKind, RecordId, ThreadId};
@@ -24,8 +24,9 @@ const MAX_WAITING: usize = 500_000;
 /// Groups of records.
 #[derive(Default)]
 pub struct Groups {
-    /// The place of each record in `above`.
-    places: Numbered<RecordId, u32>,
+    /// The place of each record in the lists, by its number.
+    places: Dense<u32>,
+    records: Vec<RecordId>,
     /// For each record, one that is nearer to the first of its group; itself for that one.
     above: Vec<u32>,
 }
@@ -45,16 +46,18 @@ impl Groups {
 
     /// All records that are in one of these groups.
     pub fn members(&mut self, groups: &HashSet<u32>) -> HashSet<RecordId> {
-        let all: Vec<RecordId> = self.places.keys().copied().collect();
+        let all = self.records.clone();
         all.into_iter().filter(|record| groups.contains(&self.of(*record))).collect()
     }
 
     fn place(&mut self, record: RecordId) -> u32 {
-        let next = self.above.len() as u32;
-        let place = *self.places.entry(record).or_insert(next);
-        if place == next {
-            self.above.push(next);
+        if let Some(place) = self.places.get(record) {
+            return *place; // mostly: each block has each record of a scan
         }
+        let place = self.above.len() as u32;
+        self.places.insert(record, place);
+        self.records.push(record);
+        self.above.push(place);
         place
     }
 

@@ -33,6 +33,7 @@
 
 use super::caller::{self, Caller, Role};
 use super::episodes::{self, Groups};
+use super::numbered::Numbered;
 use super::run::ioc_of_circuit;
 use crate::reading::scan::{Blocks, Choose, Part, Scan};
 use epics::Pv;
@@ -512,7 +513,8 @@ impl Selection {
 
     /// Decides about each block of the run.
     pub fn choose(self) -> Arc<Choose> {
-        let selected = Arc::new(self);
+        let quick = |numbers: HashSet<u32>| numbers.into_iter().map(|number| (number, ())).collect();
+        let selected = Arc::new(Selected { threads: quick(self.threads), records: quick(self.records) });
         Arc::new(move |about: &About| {
             if selected.may_matter(about) {
                 let selected = Arc::clone(&selected);
@@ -522,7 +524,15 @@ impl Selection {
             }
         })
     }
+}
 
+/// What is selected, as it is asked for: a block of scanning has two thousand shapes.
+struct Selected {
+    threads: Numbered<u32, ()>,
+    records: Numbered<u32, ()>,
+}
+
+impl Selected {
     fn may_matter(&self, about: &About) -> bool {
         let (Some(classes), Some(contents)) = (about.classes, &about.contents) else { return true };
         if about.defines
@@ -537,15 +547,15 @@ impl Selection {
         }
         let Some(threads) = &contents.threads else { return true };
         threads.iter().any(|of| {
-            self.threads.contains(&of.thread)
-                || self.records.iter().any(|record| of.records.may_hold(*record))
+            self.threads.contains_key(&of.thread)
+                || self.records.keys().any(|record| of.records.may_hold(*record))
         })
     }
 
     fn wants(&self, shape: &Shape) -> bool {
         shape.circuit.is_some()
-            || shape.thread.is_some_and(|thread| self.threads.contains(&thread))
-            || shape.record.is_some_and(|record| self.records.contains(&record))
+            || shape.thread.is_some_and(|thread| self.threads.contains_key(&thread))
+            || shape.record.is_some_and(|record| self.records.contains_key(&record))
     }
 }
 
