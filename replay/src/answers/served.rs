@@ -6,7 +6,7 @@
 
 use crate::logs::Logs;
 use crate::reading::ended_unseen::notes_ends;
-use crate::reading::scan::{Blocks, Part, Scan};
+use crate::reading::scan::{Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::event::{ChannelId, CircuitId, Event, Fact, IocId, Origin};
 use iocrec_log::format::SegmentHeader;
@@ -97,7 +97,7 @@ impl Served {
         let mut reading = Reading::default();
         // the segment that has begun, as long as its first block has not told how the one before ended
         let mut begins: Option<SegmentHeader> = None;
-        for part in Scan::new(files, Blocks::Definitions) {
+        for part in Scan::of_definitions(files) {
             match part {
                 Part::Segment(header) => {
                     let missing = reading.expected.is_some_and(|expected| expected != header.sequence);
