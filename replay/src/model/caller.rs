@@ -130,8 +130,8 @@ pub fn is_sequencer(context: &Context, site: CallSiteId) -> bool {
 /// Callers and roles that are known, so that names are compared once and not at every hit.
 #[derive(Default)]
 pub struct Known {
-    /// [`Run::changes`] when they were found.
-    changes: u64,
+    /// [`Run::meanings`] when they were found.
+    meanings: u64,
     callers: Numbered<CallSiteId, Caller>,
     roles: Numbered<ThreadId, Role>,
 }
@@ -140,8 +140,8 @@ impl Known {
     /// The caller at `site`, and the role of `thread`.
     pub fn ask(&mut self, run: &Run, thread: ThreadId, site: CallSiteId) -> (Caller, Role) {
         let full = self.callers.len() >= MAX_KNOWN || self.roles.len() >= MAX_KNOWN;
-        if self.changes != run.changes() || full {
-            self.changes = run.changes();
+        if self.meanings != run.meanings() || full {
+            self.meanings = run.meanings();
             self.callers.clear();
             self.roles.clear();
         }

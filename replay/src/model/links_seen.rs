@@ -331,7 +331,7 @@ impl LinksSeen {
             SpanKind::Process(of) => {
                 let run = Rc::as_ptr(&chain.run) as usize;
                 // Definitions that change while a run is read change its wording.
-                Some((run, chain.run.changes(), of.trigger.name(), root.thread, of.list, of.for_link))
+                Some((run, chain.run.meanings(), of.trigger.name(), root.thread, of.list, of.for_link))
             }
             SpanKind::Put(_) | SpanKind::Link(_) => None,
         };

@@ -36,7 +36,7 @@ struct Pair {
     noted: u64,
     wall: i64,
     next: u64,
-    /// [`Run::changes`] when it was looked up.
+    /// How often definitions had come or ended when it was looked up.
     changes: u64,
 }
 
@@ -284,11 +284,6 @@ impl Run {
         if !is_of_network(fact) {
             self.meanings.set(self.meanings.get() + 1);
         }
-    }
-
-    /// Rises whenever a definition comes or ends: what was looked up before may have changed.
-    pub fn changes(&self) -> u64 {
-        self.changes.get()
     }
 
     /// Rises whenever a definition comes or ends that can change what hits mean: one of a thread, function, record ...,
