@@ -8,6 +8,7 @@ use crate::format::SegmentHeader;
 use crate::name::{Pin, SegmentName, SUFFIX};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 use std::{fs, io};
 
@@ -27,6 +28,8 @@ pub struct SegmentFile {
     /// How far its machine's clock was ahead of the right time, nanoseconds: [`SegmentFile::move_clock`]. [`find`] knows
     /// of none.
     pub ahead: i64,
+    /// Bytes from its beginning that were found to be sound: [`Segment::remember`].
+    pub checked: Arc<AtomicUsize>,
 }
 
 /// By what IOCs are shown if not by their names: by name, process id and start.
@@ -92,7 +95,8 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     if !about.is_dir() {
         let header = *Segment::open(path)?.header();
         let (path, size, limit) = (path.to_owned(), about.len(), Limit::shared(1));
-        return Ok(vec![SegmentFile { path, size, header: Some(header), limit, shown: None, ahead: 0 }]);
+        let (shown, checked) = (None, Arc::default());
+        return Ok(vec![SegmentFile { path, size, header: Some(header), limit, shown, ahead: 0, checked }]);
     }
     let mut files = Vec::new();
     let mut known: HashSet<_> = identity(path).into_iter().collect();
@@ -129,7 +133,8 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             }
         };
         let size = fs::metadata(&path).map_or(0, |about| about.len());
-        found.push(SegmentFile { path, size, header, limit, shown: None, ahead: 0 });
+        let (shown, checked) = (None, Arc::default());
+        found.push(SegmentFile { path, size, header, limit, shown, ahead: 0, checked });
     }
     match first_error {
         Some(error) if found.iter().all(|file| file.header.is_none()) => Err(error),

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
 
 /// The events of a block.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +92,10 @@ pub struct Segment<R = File> {
     limit: Limit,
     /// Bytes of the unpacked blocks, their work as the limit measures it, and the number of their events.
     read: (u64, u64, u64),
+    /// See [`Segment::remember`]; and what was known when this began.
+    checked: Option<(Arc<AtomicUsize>, u64)>,
+    /// Whether all blocks so far were looked at, or are known, and are sound.
+    is_sound: bool,
 }
 
 /// The next thing in the file.
@@ -171,6 +177,7 @@ impl<R: Read + Seek> Segment<R> {
         let unpacker = Unpacker::new().map_err(failed)?;
         let (since, until) = (0, u64::MAX);
         let (limit, read) = (Limit::NONE, (0, 0, 0));
+        let (checked, is_sound) = (None, pending.is_empty());
         Ok(Segment {
             window,
             header,
@@ -184,7 +191,15 @@ impl<R: Read + Seek> Segment<R> {
             chooses: None,
             limit,
             read,
+            checked,
+            is_sound,
         })
+    }
+
+    /// Notes in `checked` up to where the file is found to be sound, once it has been read to its end. Where it is known to be,
+    /// from an earlier pass, blocks that are passed over are not read again.
+    pub fn remember(&mut self, checked: &Arc<AtomicUsize>) {
+        self.checked = Some((Arc::clone(checked), checked.load(Relaxed) as u64));
     }
 
     /// The segment's header.
@@ -240,14 +255,22 @@ impl<R: Read + Seek> Segment<R> {
     pub fn next_block(&mut self) -> Option<Result<Block, Damage>> {
         loop {
             if let Some(damage) = self.pending.pop_front() {
+                self.is_sound = false;
                 return Some(Err(damage));
             }
             if self.ended || self.window.left() == 0 {
+                let sound = self.checked.as_ref().filter(|_| self.is_sound && !self.ended);
+                if let Some((checked, _)) = sound {
+                    checked.fetch_max(usize::try_from(self.window.offset()).unwrap_or(0), Relaxed);
+                }
                 return None;
             }
             match self.step() {
                 Ok(Found::Block(block)) => return Some(Ok(block)),
-                Ok(Found::Damage(damage)) => return Some(Err(damage)),
+                Ok(Found::Damage(damage)) => {
+                    self.is_sound = false;
+                    return Some(Err(damage));
+                }
                 Ok(Found::Skipped) => {}
                 Err(error) => return Some(Err(self.failed(&error))),
             }
@@ -258,6 +281,7 @@ impl<R: Read + Seek> Segment<R> {
     /// the end. Reads no bodies, so it neither finds nor trusts what is damaged in them.
     pub fn next_about(&mut self) -> Option<Result<About, Damage>> {
         self.window.sip(SIP);
+        self.is_sound = false; // bodies are not looked at
         loop {
             if let Some(damage) = self.pending.pop_front() {
                 return Some(Err(damage));
@@ -345,6 +369,7 @@ impl<R: Read + Seek> Segment<R> {
         let bad = |length, blocks, cause| Ok(damage(&header, offset, length, blocks, cause));
         let keyframe = header.flags & FLAG_KEYFRAME != 0;
         if !keyframe && self.unwanted(&header) {
+            self.is_sound = false;
             self.skip(length)?;
             return Ok(Found::Skipped);
         }
@@ -362,7 +387,10 @@ impl<R: Read + Seek> Segment<R> {
             None => (None, Choice::Read),
         };
         let sequence = header.sequence;
-        if matches!(choice, Choice::Skip) {
+        let is_known =
+            self.checked.as_ref().is_some_and(|(_, known)| offset.saturating_add(length) <= *known);
+        if matches!(choice, Choice::Skip) || is_known && matches!(choice, Choice::Pass) {
+            self.is_sound &= is_known;
             self.skip(length)?;
             return Ok(Found::Block(Block {
                 offset,

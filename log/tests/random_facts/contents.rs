@@ -316,7 +316,21 @@ fn blocks_that_are_skipped_are_not_read() {
             assert_same(&found.events, &all.events);
         }
     }
-    // nor checked
+    // what was checked once is not read once more
+    let checked = Arc::new(AtomicUsize::new(0));
+    let pass = |segment: &mut Segment<Counted>| {
+        segment.remember(&checked);
+        segment.choose(|_| Choice::Pass);
+    };
+    let ((first, read), (second, read_again)) = (blocks(&bytes, &pass), blocks(&bytes, &pass));
+    assert!(read >= bytes.len() && read_again < bytes.len() / 2, "{read}, {read_again} of {}", bytes.len());
+    assert_eq!(checked.load(Ordering::Relaxed), bytes.len());
+    for (first, second) in first.iter().zip(&second) {
+        let [first, second] = [first, second].map(|found| found.as_ref().unwrap());
+        assert_eq!((first.offset, first.passed, &first.about), (second.offset, second.passed, &second.about));
+    }
+    assert_eq!(first.len(), second.len());
+    // what is skipped is not checked
     let last = all.iter().rfind(|block| block.length > 12 << 10).unwrap();
     let middle = usize::try_from(last.offset + last.length / 2).unwrap();
     bytes[middle] ^= 1;
@@ -324,6 +338,12 @@ fn blocks_that_are_skipped_are_not_read() {
         blocks(&bytes, &|segment| segment.choose(choose)).0.iter().filter(|found| found.is_err()).count()
     };
     assert_eq!((damaged(|_| Choice::Skip), damaged(|_| Choice::Pass), damaged(|_| Choice::Read)), (0, 1, 1));
+    checked.store(0, Ordering::Relaxed);
+    let found = blocks(&bytes, &pass).0;
+    assert_eq!(
+        (found.iter().filter(|found| found.is_err()).count(), checked.load(Ordering::Relaxed)),
+        (1, 0)
+    );
 }
 
 /// Large blocks list their contents, however their records are numbered, in no more than a 64th of their bytes.

@@ -399,6 +399,7 @@ fn adapt(block: &mut Block, file: Option<&SegmentFile>) {
 
 fn prepare(segment: &mut Segment, file: &SegmentFile, blocks: Blocks, choose: Option<&Arc<Choose>>) {
     segment.limit(file.limit);
+    segment.remember(&file.checked);
     if let Some(choose) = choose.cloned() {
         segment.choose(move |about| choose(about));
     }
@@ -439,7 +440,15 @@ mod tests {
     fn clocks_are_moved_without_a_look_at_hits() {
         let wall = 1_790_000_000_000_000_000;
         let (path, limit) = (PathBuf::new(), Limit::NONE);
-        let file = SegmentFile { path, size: 0, header: None, limit, shown: None, ahead: 7 };
+        let file = SegmentFile {
+            path,
+            size: 0,
+            header: None,
+            limit,
+            shown: None,
+            ahead: 7,
+            checked: Arc::default(),
+        };
         let clock = |time| Event { time, fact: Fact::Clock(Clock { wall }) };
         let moved = |others: Option<Vec<u32>>| {
             let mut block = Block {
