@@ -280,7 +280,6 @@ impl<R: Read + Seek> Segment<R> {
     /// What the next block holds, as far as that is known without unpacking it, or the damage in its place; `None` at
     /// the end. Reads no bodies, so it neither finds nor trusts what is damaged in them.
     pub fn next_about(&mut self) -> Option<Result<About, Damage>> {
-        self.window.sip(SIP);
         self.is_sound = false; // bodies are not looked at
         loop {
             if let Some(damage) = self.pending.pop_front() {
@@ -302,7 +301,7 @@ impl<R: Read + Seek> Segment<R> {
     fn pass_over(&mut self, header: &BlockHeader, length: u64) -> io::Result<About> {
         let offset = self.window.offset();
         let contents = self.contents(header)?;
-        self.window.pass(length)?;
+        self.skip(length)?;
         Ok(about(header, offset, length, contents))
     }
 
