@@ -34,9 +34,10 @@ pub trait Telemetry {
 }
 
 /// How batches are written.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// JSON, a batch on each line.
+    #[default]
     JsonLines,
     /// One protobuf message, as TracesData or ExportTraceServiceRequest, which are the same. Batches need no frames:
     /// messages that follow each other are one, with the elements of all.

@@ -15,9 +15,9 @@ use crate::model::chain::Chain;
 /// The formats; the first is the default.
 pub static FORMATS: [Format<Chain>; 8] = [
     Format { name: "text", writer: |zone| Box::new(text::Text::new(zone)) },
-    Encoding::JsonLines.format(),
-    Encoding::Protobuf.format(),
-    Encoding::Delimited.format(),
+    Format { name: "otlp", writer: |_| Box::new(otlp::Written::new(Encoding::JsonLines)) },
+    Format { name: "otlp-proto", writer: |_| Box::new(otlp::Written::new(Encoding::Protobuf)) },
+    Format { name: "otlp-proto-delimited", writer: |_| Box::new(otlp::Written::new(Encoding::Delimited)) },
     Format { name: "zipkin", writer: |_| Box::new(zipkin::Zipkin::default()) },
     Format { name: "perfetto", writer: |_| Box::new(perfetto::Perfetto::default()) },
     Format { name: "jsonl", writer: |zone| Box::new(rows::Rows::new(zone, Shape::JsonLines)) },

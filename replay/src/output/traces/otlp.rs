@@ -7,8 +7,11 @@ mod describe;
 pub(in crate::output) mod proto;
 pub(crate) mod pva;
 pub(crate) mod shape;
+mod written;
 
 use self::describe::{describe_link, describe_process, inner_put, root};
+pub use self::written::Written;
+
 use self::shape::{
     int, text, Attribute, Of, OtlpSpan, Resource, ResourceSpans, ScopeSpans, Service, TracesData, SCHEMA,
     SCOPE,
@@ -16,7 +19,7 @@ use self::shape::{
 use crate::collector::signal::{Signal, TRACES};
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::root_put;
-use crate::model::run::record_name;
+use crate::model::run::{record_name, Run};
 use crate::model::span_ids::{ioc_of, span_ids, trace_id, SpanId, TraceId};
 use crate::output::otlp::Telemetry;
 use crate::pods::pod_name;
@@ -32,6 +35,7 @@ const MAX_DEPTH: usize = 16;
 #[derive(Default)]
 pub struct Batch {
     data: TracesData,
+    runs: Runs,
     spans: usize,
     /// Its traces in the order in which they came.
     traces: Vec<TraceId>,
@@ -50,9 +54,9 @@ impl crate::collector::Batch for Batch {
 
     /// Adds a chain as a trace.
     fn add(&mut self, chain: &Chain) {
-        let Some(trace) = trace_id(chain) else { return };
+        let Some((trace, count)) = add(&mut self.data, &mut self.runs, chain) else { return };
         self.traces.push(trace);
-        self.spans += push_tree(&mut self.data, chain, trace, None, 0);
+        self.spans += count;
     }
 
     fn count(&self) -> usize {
@@ -91,9 +95,10 @@ impl crate::collector::Batch for Batch {
             }
         }
         let [first, second] = halves;
+        let runs = self.runs;
         let half = |data: TracesData, traces| {
             let spans = data.resource_spans.iter().map(|of| of.scope_spans[0].spans.len()).sum();
-            Batch { data, spans, traces }
+            Batch { data, runs: runs.clone(), spans, traces }
         };
         Ok((half(first, order), half(second, rest)))
     }
@@ -118,6 +123,26 @@ pub(crate) fn since_1970(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)
 }
 
+/// The runs of the spans in a batch, held as long as others are added to it: resources are known by their addresses.
+#[derive(Clone, Default)]
+struct Runs(Vec<Rc<Run>>);
+
+impl Runs {
+    /// The address of a run, which is held from now on.
+    fn hold(&mut self, run: &Rc<Run>) -> usize {
+        if !self.0.iter().any(|held| Rc::ptr_eq(held, run)) {
+            self.0.push(Rc::clone(run));
+        }
+        Rc::as_ptr(run) as usize
+    }
+}
+
+/// Adds a chain as a trace. Returns this, and how many spans it has.
+fn add(data: &mut TracesData, runs: &mut Runs, chain: &Chain) -> Option<(TraceId, usize)> {
+    let trace = trace_id(chain)?;
+    Some((trace, push_tree(data, runs, chain, trace, None, 0)))
+}
+
 /// The link that leads to a chain: its span's id, and the record's name.
 struct Link {
     span: SpanId,
@@ -127,13 +152,14 @@ struct Link {
 /// Adds a chain and what its CA links lead to; returns how many spans they have.
 fn push_tree(
     data: &mut TracesData,
+    runs: &mut Runs,
     chain: &Chain,
     trace: TraceId,
     link: Option<&Link>,
     depth: usize,
 ) -> usize {
     let mut count = chain.spans.len();
-    let context = chain.run.context();
+    let (run, context) = (runs.hold(&chain.run), chain.run.context());
     let ids = span_ids(chain);
     for (number, (span, id)) in chain.spans.iter().zip(ids.iter().copied()).enumerate() {
         let parent = match span.parent {
@@ -176,12 +202,12 @@ fn push_tree(
             text(&mut otlp.attributes, "thread.name", &thread.name);
         }
         let ioc = ioc_of(&context, span);
-        push_span(data, chain, &context, ioc, span, otlp);
+        push_span(data, run, &context, ioc, span, otlp);
         let SpanKind::Link(link) = &span.kind else { continue };
         if let Some(target) = &link.target {
             if depth < MAX_DEPTH {
                 let record = link.record.map(|record| record_name(&context, record));
-                count += push_tree(data, target, trace, Some(&Link { span: id, record }), depth + 1);
+                count += push_tree(data, runs, target, trace, Some(&Link { span: id, record }), depth + 1);
             }
         }
     }
@@ -191,7 +217,7 @@ fn push_tree(
 /// Adds a span to those of its IOC, after making a resource for that if there is none.
 fn push_span(
     data: &mut TracesData,
-    chain: &Chain,
+    run: usize,
     context: &Context,
     ioc: Option<&Ioc>,
     span: &Span,
@@ -202,16 +228,14 @@ fn push_span(
         None => Service::Address(server(context, span)),
     };
     // The latest first: chains of one IOC follow each other.
-    let is_its = |resource: &&mut ResourceSpans| {
-        Rc::ptr_eq(&resource.of.run, &chain.run) && resource.of.service == service
-    };
+    let is_its = |resource: &&mut ResourceSpans| resource.of.run == run && resource.of.service == service;
     if let Some(resource) = data.resource_spans.iter_mut().rev().find(is_its) {
         let [scope] = &mut resource.scope_spans;
         return scope.spans.push(otlp);
     }
     let attributes = resource_attributes(context, ioc, &service);
     let scope_spans = [ScopeSpans { scope: SCOPE, spans: vec![otlp] }];
-    let of = Of { run: Rc::clone(&chain.run), service };
+    let of = Of { run, service };
     let resource = Resource { attributes };
     data.resource_spans.push(ResourceSpans { resource, scope_spans, schema_url: SCHEMA, of });
 }

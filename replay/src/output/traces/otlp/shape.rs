@@ -3,12 +3,10 @@
 //! It serializes as OTLP JSON: ids in lower-case hexadecimal, 64-bit integers as strings, what is empty left out.
 //! `proto` writes the same as protobuf, and `zipkin` makes spans of Zipkin out of it.
 
-use crate::model::run::Run;
 use crate::model::span_ids::{SpanId, TraceId};
 use crate::model::value;
 use iocrec_log::event::Value;
 use serde::{Serialize, Serializer};
-use std::rc::Rc;
 
 /// Span kinds of the protocol.
 pub(crate) const INTERNAL: u8 = 1;
@@ -46,18 +44,13 @@ pub(crate) struct ResourceSpans {
     pub(crate) of: Of,
 }
 
-/// Whose spans a resource holds: those of an IOC or a server in a run. The run is held, so that no other one can come to
-/// lie in its place in memory.
-#[derive(Clone)]
+/// Whose spans a resource holds: those of an IOC or a server in a run.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Of {
-    pub(crate) run: Rc<Run>,
+    /// The run as an address, only compared, since spans go to other threads and a run can't. Who adds them holds the run, so
+    /// that no other one can come to lie in its place in memory.
+    pub(crate) run: usize,
     pub(crate) service: Service,
-}
-
-impl PartialEq for Of {
-    fn eq(&self, other: &Of) -> bool {
-        Rc::ptr_eq(&self.run, &other.run) && self.service == other.service
-    }
 }
 
 /// An IOC by its id in the run, or a server of which only the address is known, if that.
