@@ -9,9 +9,9 @@ pub(crate) mod pva;
 pub(crate) mod shape;
 mod written;
 
-use self::describe::{describe_link, describe_process, inner_put, root};
 pub use self::written::Written;
 
+use self::describe::{describe_link, describe_process, inner_put, root};
 use self::shape::{
     int, text, Attribute, Of, OtlpSpan, Resource, ResourceSpans, ScopeSpans, Service, TracesData, SCHEMA,
     SCOPE,
