@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::base_types::{always_forwards, collects, MAX_LOCK};
 use crate::model::chain::{Chain, Outcome, ProcessSpan, SpanKind};
-use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
+use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource, Way};
 use crate::model::names::{address, IocProcess, Named, Names};
 use crate::model::notes::{Moment, Note, What};
 use crate::model::numbered::Keyed;
@@ -101,6 +101,8 @@ const MAX_WAITING: usize = 500_000;
 const MAX_LOOKED: usize = 50_000_000;
 /// Runs that have recorded a process before nobody did; likewise.
 const MAX_BY: usize = 16;
+/// Room for values of a chain that is kept for the next.
+const KEPT: usize = 64;
 
 /// Start times of processes are known in hundredths of a second, and wall clocks are set.
 pub(crate) const CLOCK_STEP: i64 = 1_000_000_000;
@@ -200,6 +202,8 @@ pub struct History<'a> {
     waiting: BTreeMap<(i64, u64), Entry>,
     count: u64,
     names: Names,
+    /// The values of a chain: empty between chains, and kept, since there are millions.
+    found: Vec<(ValueLine, Way)>,
     /// The processes that a run has ceased to record.
     left: HashMap<Rc<IocProcess>, Left>,
     /// IOCs recorded in each run.
@@ -273,6 +277,7 @@ impl<'a> History<'a> {
             waiting: BTreeMap::new(),
             count: 0,
             names: Names::default(),
+            found: Vec::new(),
             left: HashMap::new(),
             recorded: HashMap::new(),
             attached: HashMap::new(),
@@ -299,19 +304,20 @@ impl<'a> History<'a> {
             tap(&chain);
         }
         self.take_unfinished(&chain);
-        let mut found = Vec::new();
-        each_value(&chain, self.filter, &mut self.names, &mut |line, path| found.push((line, path.to_vec())));
-        if found.is_empty() {
-            return;
+        let mut found = std::mem::take(&mut self.found);
+        each_value(&chain, self.filter, &mut self.names, &mut |line, path| found.push((line, path.into())));
+        if !found.is_empty() {
+            let root = root_record(&chain, &mut self.names);
+            let chain = Rc::new(chain);
+            for (line, path) in found.drain(..) {
+                let by_chain = line.source != ValueSource::Found;
+                let origin = by_chain.then(|| Origin { chain: Rc::clone(&chain), path });
+                let root = root.clone().filter(|_| by_chain);
+                self.wait(line.even, Entry::Value(Box::new(ValueLine { origin, root, ..line })));
+            }
+            found.shrink_to(KEPT);
         }
-        let root = root_record(&chain, &mut self.names);
-        let chain = Rc::new(chain);
-        for (line, path) in found {
-            let by_chain = line.source != ValueSource::Found;
-            let origin = by_chain.then(|| Origin { chain: Rc::clone(&chain), path });
-            let root = root.clone().filter(|_| by_chain);
-            self.wait(line.even, Entry::Value(Box::new(ValueLine { origin, root, ..line })));
-        }
+        self.found = found;
     }
 
     /// Takes the records of a chain that were disabled, as far as is known: those that were not seen to complete may have been.

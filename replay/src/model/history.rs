@@ -25,6 +25,7 @@ use crate::pattern::Pattern;
 use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{FieldId, Ioc, Properties, PvaKind, RecordId, Snapshot, Value};
+use std::ops::Deref;
 use std::rc::Rc;
 
 /// How a value is known.
@@ -146,8 +147,38 @@ impl ValueLine {
 pub struct Origin {
     /// The chain that began it all.
     pub chain: Rc<Chain>,
-    /// The way to the span: in each chain a span's number; all but the last are CA links that lead on to another chain.
-    pub path: Vec<usize>,
+    /// The way to the span.
+    pub path: Way,
+}
+
+/// The way to a span: in each chain a span's number; all but the last are CA links that lead on to another chain. Nearly all
+/// have one number, for which nothing is asked of the allocator: each value has one.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// In the chain that began it all.
+    One(usize),
+    /// Through CA links.
+    More(Box<[usize]>),
+}
+
+impl From<&[usize]> for Way {
+    fn from(numbers: &[usize]) -> Way {
+        match numbers {
+            [one] => Way::One(*one),
+            more => Way::More(more.into()),
+        }
+    }
+}
+
+impl Deref for Way {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        match self {
+            Way::One(number) => std::slice::from_ref(number),
+            Way::More(numbers) => numbers,
+        }
+    }
 }
 
 impl Origin {
