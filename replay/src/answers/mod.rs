@@ -27,3 +27,4 @@ pub mod states;
 pub mod summary;
 pub mod undo;
 pub(crate) mod values;
+mod waiting;

@@ -4,6 +4,7 @@
 //! can come. Snapshots and what went unseen are put between them by their time.
 
 use crate::answers::between::why;
+use crate::answers::waiting::Waiting;
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::base_types::{always_forwards, collects, MAX_LOCK};
@@ -26,6 +27,7 @@ use crate::shown_names::may_follow;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 impl Logs {
@@ -199,7 +201,7 @@ pub struct History<'a> {
     /// Place in the order of time before which nothing more comes.
     settled: i64,
     ended: bool,
-    waiting: BTreeMap<(i64, u64), Entry>,
+    waiting: Waiting<Entry>,
     count: u64,
     names: Names,
     /// The values of a chain: empty between chains, and kept, since there are millions.
@@ -274,7 +276,7 @@ impl<'a> History<'a> {
             chain: None,
             settled: i64::MIN,
             ended: false,
-            waiting: BTreeMap::new(),
+            waiting: Waiting::default(),
             count: 0,
             names: Names::default(),
             found: Vec::new(),
@@ -716,10 +718,9 @@ impl Iterator for History<'_> {
 
     fn next(&mut self) -> Option<Entry> {
         loop {
-            let settled = |key: &(i64, u64)| key.0 < self.settled;
             let due = self.ended || self.waiting.len() > MAX_WAITING;
-            if self.waiting.first_key_value().is_some_and(|(key, _)| due || settled(key)) {
-                return self.waiting.pop_first().map(|(_, entry)| entry);
+            if self.waiting.first().is_some_and(|(time, _)| due || time < self.settled) {
+                return self.waiting.pop();
             }
             if self.ended {
                 return None;
