@@ -39,8 +39,10 @@ impl SetByProcessing {
     /// Takes the next value of a field.
     pub fn take(&mut self, key: &Key, line: &ValueLine) {
         let (process, record, field) = key;
-        let processed = &**field == "VAL" && line.source == ValueSource::Process && !self.0.is_empty();
-        if !processed && !is_set_by_processing(field) {
+        // nearly all are of VAL, and mostly nothing was seen that its processing sets: no more is asked of them
+        let is_value = &**field == "VAL";
+        let processed = is_value && line.source == ValueSource::Process && !self.0.is_empty();
+        if !processed && (is_value || !is_set_by_processing(field)) {
             return;
         }
         let of = (Rc::clone(process), Rc::clone(record));

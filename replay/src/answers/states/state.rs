@@ -36,7 +36,7 @@ use crate::shown_names::{with_pid, without_pid};
 use epics::alarm::{DISABLE, INVALID, UDF};
 use iocrec_log::event::{Ioc, IocId, Properties, RecordId, Tier, Value, NO_PUTS};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Fields held; a bound for hostile logs. The biggest IOCs have 100,000 records.
@@ -426,7 +426,7 @@ pub struct State {
     count_from: Option<i64>,
     /// Boxed: a table that grows is there twice, and has room for more than is in it.
     fields: Keyed<Key, Box<Seen>>,
-    processes: BTreeMap<Rc<IocProcess>, Process>,
+    processes: Keyed<Rc<IocProcess>, Process>,
     left_out: Keyed<Place, Doubt>,
     /// The records with which the chains of each record began, in runs whose chains are sampled.
     roots: Keyed<Place, Roots<Rc<str>>>,
@@ -446,7 +446,7 @@ impl State {
             even: HashMap::new(),
             count_from: None,
             fields: Keyed::default(),
-            processes: BTreeMap::new(),
+            processes: Keyed::default(),
             left_out: Keyed::default(),
             roots: Keyed::default(),
             unfinished: Keyed::default(),
@@ -822,7 +822,9 @@ impl State {
         all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         let seen = all.len();
         let value: Rc<str> = "VAL".into();
-        for (process, about) in &self.processes {
+        let mut processes: Vec<(&Rc<IocProcess>, &Process)> = self.processes.iter().collect();
+        processes.sort_unstable_by_key(|(process, _)| *process);
+        for (process, about) in processes {
             let Some(Recorder { run, ioc, .. }) = &about.of else { continue };
             let context = run.context();
             for record in context.records().filter(|record| record.ioc == *ioc) {
