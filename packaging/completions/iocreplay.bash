@@ -376,7 +376,7 @@ _iocreplay() {
     case $command in
     info) options='--help --format --json --utc --no-limit -o --output --clock-offset' ;;
     verify) options='--help --format --json --utc --no-limit -o --output --clock-offset' ;;
-    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --updates --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
     traces) options='--help --format --otlp --skip-spans --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
     why) options='--help --alarm --at --since --ioc --pod --host --format --json --utc --no-limit -o --output --clock-offset' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;

@@ -55,6 +55,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l prefix -x -d 'cap
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l metadata -x -d 'caputlog-json'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l timing -d 'caput'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l all -d 'also show puts of database links and CA links'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l updates -d 'also show which updates may have made a program put'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'

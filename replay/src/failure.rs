@@ -129,6 +129,8 @@ pub enum UsageError {
         /// One without an end.
         instead: &'static str,
     },
+    /// Updates that may have made a program put, of a log that is followed.
+    UpdatesFollowed,
     /// Something is sent or written, not both; the option that is for writing.
     SentAndWritten(&'static str),
     /// This option skips what was sent before, but nothing is sent.
@@ -244,6 +246,9 @@ impl fmt::Display for UsageError {
                 f,
                 "--format {format} has an end, which --follow never writes; leave out --follow, or use --format \
                  {instead}"
+            ),
+            UsageError::UpdatesFollowed => f.write_str(
+                "--updates needs what a log holds a minute after a put; leave out --follow, or --updates",
             ),
             UsageError::SentAndWritten(option) => {
                 write!(f, "--otlp sends and writes nothing; leave out {option}")

@@ -122,6 +122,9 @@ fn bad_usage_is_exit_code_2() {
         fails(here, &["puts", option, value, "--format", format, "log"], 2, &[&told]);
     }
     fails(here, &["puts", "--timing", "log"], 2, &["--timing is for --format caput alone"]);
+    let caputlog = ["puts", "--updates", "--format", "caputlog", "log"];
+    fails(here, &caputlog, 2, &["--updates is for --format text and jsonl and csv alone"]);
+    fails(here, &["puts", "--updates", "--follow", "log"], 2, &["leave out --follow, or --updates"]);
     // a script without its end would write nothing
     let followed = ["puts", "--format", "caput", "--follow", "log"];
     fails(here, &followed, 2, &["has an end", "leave out --follow, or use --format text"]);

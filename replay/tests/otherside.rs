@@ -420,6 +420,224 @@ fn several_that_may_have_done_it() {
     assert_eq!(process["record"], "A:X.OUT");
 }
 
+/// When a program puts, in the stories of what it may have acted on.
+const ACTS: u64 = OPENS + 30 * SECOND;
+/// The thread that scans the server's records.
+const SCAN: u32 = 2;
+
+/// A record that ends its processing with this value at this time.
+fn processed(time: u64, record: u32, value: f64) -> [(u64, Fact); 2] {
+    [
+        (time - 20_000, common::process(SCAN, -100, 0, record)),
+        (time, common::complete(SCAN, -200, record, value, 0)),
+    ]
+}
+
+/// A channel of the first circuit.
+fn channel(id: u32, pv: &str) -> Fact {
+    let (cid, sid, dbr, count) = (Some(id), Some(id), Some(6), Some(1));
+    Fact::from(Channel { id, circuit: 1, cid, sid, pv: pv.into(), dbr, count, origin: Origin::Opened })
+}
+
+/// What was counted of a channel, in the minute of the put or in one that began later.
+fn counted(channel: u32, then: bool, updates: u64, subscriptions: u32) -> (u64, Fact) {
+    let since = if then { OPENS } else { ACTS + 30 * SECOND };
+    let (gets, bytes, complete) = (3, 16 * updates, true);
+    let of = ChannelTraffic { channel, since, gets, subscriptions, updates, bytes, complete };
+    (since + 60 * SECOND, Fact::ChannelTraffic(of))
+}
+
+/// One host: a thread of the IOC `local` (pid 300) puts 5 to T:SP of the IOC `second`, whose records these are.
+fn acting(thread: &str) -> Vec<(u64, Fact)> {
+    let mut facts = serving(OPENS, &[]);
+    let own = Thread { id: 13, ioc: 2, tid: 2013, name: thread.into(), stack: 1 << 40 };
+    let scan = self::thread(SCAN, "scan-1");
+    facts.extend([ioc(2, 300, "local"), Fact::Thread(own), scan].map(|fact| (0, fact)));
+    facts.extend([record(2, "X:PV"), record(3, "Y:PV"), record(4, "Z:PV")].map(|fact| (0, fact)));
+    facts.extend((2..=4).flat_map(|id| processed(OPENS + SECOND + u64::from(id) * MS, id, 1.0)));
+    let ends = CircuitEnds { circuit: 1, namespace: 7, server: Some(1), client: Some(2) };
+    facts.push((OPENS, Fact::CircuitEnds(ends)));
+    facts.push(behind(OPENS + MS, vec![holder(300, "softIoc")]));
+    facts.extend([channel(2, "X:PV"), channel(3, "Y:PV"), channel(4, "Z:PV")].map(|fact| (OPENS, fact)));
+    let asked = CaClientPut { thread: 13, sp: -300, site: 0, channel: 77 };
+    facts.push((ACTS - MS / 2, Fact::CaClientPut(asked)));
+    facts.push((ACTS, common::ca_put(1, 1, false, 7, 5.0)));
+    for (later, kind, sp) in [(50_000, PutKind::PutField, -1000), (60_000, PutKind::Put, -1200)] {
+        facts.push((ACTS + later, common::put(kind, 1, sp, 0, (1, 1), 4.0, 5.0)));
+    }
+    facts
+}
+
+/// What is said that the only put to T:SP may have been after: PV, milliseconds and times of each.
+fn after(directory: &TempDir, logs: &[&str]) -> Vec<(String, f64, u64)> {
+    let out = answer(directory, &["puts", "--format", "jsonl", "--all", "--updates"], logs);
+    let all = out.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let mut all = all.filter(|put| put["pv"] == "T:SP" && put["requested"] == 5.0);
+    let put = all.next().expect("the put");
+    assert_eq!(all.next(), None);
+    let found = &put["process"]["perhaps_after"];
+    if found.is_null() {
+        return Vec::new();
+    }
+    assert_eq!(found["may_be_others"], false, "{put}");
+    let update = |of: &Json| {
+        let before = of["before_ms"].as_f64().unwrap();
+        (of["pv"].as_str().unwrap().to_owned(), before, of["times"].as_u64().unwrap())
+    };
+    found["updates"].as_array().unwrap().iter().map(update).collect()
+}
+
+/// A program's put, what changed before it, and what it had subscribed to: each that may have made it act is told.
+#[test]
+fn the_updates_that_may_have_made_a_program_put() {
+    let (x, y, z) = (2, 3, 4);
+    let told = |changes: &[(f64, u32, f64)], counts: &[(u64, Fact)]| {
+        let mut facts = acting("sncRamp");
+        for (before, record, value) in changes {
+            let time = ACTS.checked_add_signed((-before * MS as f64) as i64).unwrap();
+            facts.extend(processed(time, *record, *value));
+        }
+        facts.extend(counts.iter().cloned());
+        let directory = logs(&[("log", facts)]);
+        let found = after(&directory, &["log"]);
+        let found: Vec<(&str, f64, u64)> =
+            found.iter().map(|(pv, before, times)| (pv.as_str(), *before, *times)).collect();
+        format!("{found:?}")
+    };
+    let said = |of: &[(&str, f64, u64)]| format!("{of:?}");
+    let subscribed = [counted(x, true, 40, 0), counted(z, true, 0, 1)];
+    let only_x = said(&[("X:PV", 3.0, 1)]);
+    assert_eq!(told(&[(3.0, x, 2.0)], &subscribed), only_x);
+    assert_eq!(told(&[(3.0, x, 2.0), (1.0, y, 2.0)], &subscribed), only_x, "Y:PV was read only");
+    let both = said(&[("X:PV", 3.0, 1), ("Z:PV", 41.25, 1)]);
+    assert_eq!(told(&[(41.25, z, 2.0), (3.0, x, 2.0)], &subscribed), both);
+    let often = [(203.0, x, 9.0), (103.0, x, 2.0), (53.0, x, 3.0), (3.0, x, 4.0)];
+    assert_eq!(told(&often, &subscribed), said(&[("X:PV", 3.0, 3)]));
+    let none = said(&[]);
+    assert_eq!(told(&[(3.0, x, 1.0)], &subscribed), none, "no change, no update");
+    assert_eq!(told(&[(250.0, x, 2.0)], &subscribed), none, "long before");
+    assert_eq!(told(&[(-2.0, x, 2.0)], &subscribed), none, "after the put");
+    assert_eq!(told(&[], &subscribed), none);
+    assert_eq!(told(&[(3.0, x, 2.0)], &[]), none, "not subscribed");
+    assert_eq!(told(&[(3.0, x, 2.0)], &[counted(x, true, 0, 0)]), none, "gets alone");
+    assert_eq!(told(&[(3.0, x, 2.0)], &[counted(x, false, 40, 1)]), none, "subscribed at another time");
+    // over PVAccess the log has each monitor
+    let monitor = |ioid, starts, at| {
+        let of = PvaMonitor { circuit: 1, channel: x, ioid, starts };
+        (at, Fact::PvaMonitor(of))
+    };
+    let started = [monitor(1, true, OPENS + SECOND), monitor(2, true, OPENS + SECOND)];
+    assert_eq!(told(&[(3.0, x, 2.0)], &started), only_x);
+    let stopped = |ioid| monitor(ioid, false, OPENS + 2 * SECOND);
+    let one_left = [started[0].clone(), started[1].clone(), stopped(1)];
+    assert_eq!(told(&[(3.0, x, 2.0)], &one_left), only_x);
+    let over = [started[0].clone(), started[1].clone(), stopped(1), stopped(2)];
+    assert_eq!(told(&[(3.0, x, 2.0)], &over), none, "it had stopped");
+}
+
+#[test]
+fn an_update_before_a_put_is_said_in_words_where_it_is_asked_for() {
+    let mut facts = acting("sncRamp");
+    facts.extend(processed(ACTS - 3 * MS, 2, 2.0));
+    facts.push(counted(2, true, 40, 0));
+    let directory = logs(&[("log", facts)]);
+    let all = answer(&directory, &["puts", "--all", "--updates"], &["log"]);
+    let said = "(thread sncRamp, softIoc pid 300, perhaps after X:PV changed 3.00 ms before)";
+    assert!(all.contains(said), "{all}");
+    let why = answer(&directory, &["why", "T:SP"], &["log"]);
+    assert!(why.contains("Perhaps after: X:PV changed 3.00 ms before (its process had"), "{why}");
+    let why: Json = serde_json::from_str(&answer(&directory, &["why", "--json", "T:SP"], &["log"])).unwrap();
+    let update = &why["process"]["perhaps_after"]["updates"][0];
+    let place = (&update["pv"], &update["ioc"], &update["host"]);
+    assert_eq!(place, (&json!("X:PV"), &json!("second"), &json!("box2")));
+    // whoever does not ask gets what is certain
+    for command in [&["puts", "--all"][..], &["traces"], &["clients"]] {
+        let text = answer(&directory, command, &["log"]);
+        assert!(!text.contains("perhaps after"), "{text}");
+    }
+    let alone = puts(&directory, &["log"]);
+    assert_eq!(alone[0]["process"]["perhaps_after"], Json::Null);
+}
+
+/// A link's put has its cause, and what another process had subscribed to made nobody else act.
+#[test]
+fn updates_of_others_are_not_told() {
+    let changed = || processed(ACTS - 3 * MS, 2, 2.0);
+    let mut link = acting("dbCaLink");
+    link.extend(changed());
+    link.push(counted(2, true, 40, 0));
+    let directory = logs(&[("link", link)]);
+    assert!(after(&directory, &["link"]).is_empty(), "the links' own thread");
+    let mut other = acting("sncRamp");
+    other.extend(changed());
+    let circuit = Circuit {
+        id: 2,
+        client: Address { port: 41_001, ..CLIENT },
+        server: SERVER,
+        user: "ops".into(),
+        host: "box1".into(),
+        minor: 13,
+        origin: Origin::Opened,
+    };
+    let ends = CircuitEnds { circuit: 2, namespace: 7, server: Some(1), client: None };
+    let (holders, more, is_whole) = (vec![holder(301, "gui")], 0, true);
+    let (cid, sid, dbr, count, origin) = (Some(1), Some(9), Some(6), Some(1), Origin::Opened);
+    let channel = Channel { id: 9, circuit: 2, cid, sid, pv: "X:PV".into(), dbr, count, origin };
+    other.extend([
+        (OPENS, Fact::from(circuit)),
+        (OPENS, Fact::CircuitEnds(ends)),
+        (OPENS + MS, Fact::CircuitProcess(CircuitProcess { circuit: 2, holders, more, is_whole })),
+        (OPENS, Fact::from(channel)),
+        counted(9, true, 40, 1),
+    ]);
+    let directory = logs(&[("other", other)]);
+    assert!(after(&directory, &["other"]).is_empty(), "another process");
+}
+
+/// The put on one host, the change that may have made the program act on another: their clocks differ.
+#[test]
+fn an_update_on_another_host_is_told_by_both_clocks() {
+    for (ahead, joined) in CLOCKS {
+        let there = |time: u64| time.checked_add_signed(ahead).unwrap();
+        let mut client = host("box1");
+        client.extend(
+            [ioc(1, 100, "first"), thread(1, "ramp"), thread(SCAN, "scan-1"), record(2, "X:PV")]
+                .map(|fact| (0, fact)),
+        );
+        client.extend(circuit(there(OPENS), 1, [None, Some(1)]));
+        client.push(behind(there(OPENS) + MS, vec![holder(100, "softIoc")]));
+        // its channel to a record of its own IOC
+        let own = Circuit {
+            id: 2,
+            client: Address { ip: 0x7F00_0001, port: 41_001 },
+            server: Address { ip: 0x7F00_0001, port: 5064 },
+            user: "root".into(),
+            host: "box1".into(),
+            minor: 13,
+            origin: Origin::Opened,
+        };
+        let (cid, sid, dbr, count, origin) = (Some(1), Some(9), Some(6), Some(1), Origin::Opened);
+        let channel = Channel { id: 9, circuit: 2, cid, sid, pv: "X:PV".into(), dbr, count, origin };
+        let ends = CircuitEnds { circuit: 2, namespace: 7, server: Some(1), client: Some(1) };
+        let at = there(OPENS);
+        client.extend([(at, Fact::from(own)), (at, Fact::CircuitEnds(ends)), (at, Fact::from(channel))]);
+        let (time, fact) = counted(9, true, 40, 0);
+        let Fact::ChannelTraffic(of) = fact else { unreachable!() };
+        let of = ChannelTraffic { since: there(of.since), ..of };
+        client.push((there(time), Fact::ChannelTraffic(of)));
+        // the put is the first one's, a second and a millisecond after the circuit opened
+        let acts = OPENS + SECOND + MS;
+        client.extend(processed(there(OPENS) + MS, 2, 1.0));
+        client.extend(processed(there(acts - 3 * MS), 2, 2.0));
+        client.push((there(acts), common::ca_put(1, 1, false, 0, 5.0)));
+        let directory = logs(&[("server", serving(OPENS, &[5.0])), ("client", client)]);
+        if joined {
+            let found = after(&directory, &["server", "client"]);
+            assert_eq!(found, [("X:PV".to_owned(), 3.0, 1_u64)], "{ahead} ns");
+        }
+    }
+}
+
 /// A socket that several processes hold.
 #[test]
 fn a_shared_socket_and_a_hostile_name() {

@@ -326,6 +326,68 @@ fn the_thread_of_an_ioc_that_puts_below_the_ring_tier() {
     }
 }
 
+/// A program that puts in its monitor's callback: the update is told. What it had not subscribed to is not, though it changes
+/// ten times a second, nor anything of a put that followed no update.
+#[test]
+fn the_update_before_a_put_of_a_program_is_told() {
+    let Some(rig) = Rig::new("acting") else { return };
+    let first = rig.ioc("first", PORT, "first.db", &[]);
+    let second = rig.ioc("second", PORT + 10, "second.db", &[]);
+    let pids = [first.pid_argument(), second.pid_argument()];
+    let mut recorder = rig.record(&["--tier", "ring", "--pid", &pids[0], "--pid", &pids[1]]);
+    let mut person = rig.client("libca", &[PORT, PORT + 10], &[]);
+    rig.wait_until_recording(&mut person, "ONE:READY", "both");
+    rig.wait_until_recording(&mut person, "TWO:READY", "both");
+    let mut program = rig.client("libca", &[PORT, PORT + 10], &[]);
+    program.repeat("ONE:READY", "TWO:OTHER");
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
+    let mut value = 700.0;
+    wait_until("its process is known", || {
+        value += 1.0;
+        person.put("ONE:READY", DOUBLE, json!(value), NOTIFY);
+        pause();
+        let puts = rig.puts(&["--pv", "TWO:OTHER"]);
+        processes(&puts, value).first().is_some_and(|process| process["pid"] == program.pid())
+    });
+    program.put("TWO:OTHER", DOUBLE, json!(900.0), NOTIFY);
+    let values = [1001.0, 1002.0, 1003.0];
+    for value in values {
+        pause();
+        person.put("ONE:READY", DOUBLE, json!(value), NOTIFY);
+        wait_until("it puts", || person.get("TWO:OTHER").as_f64() == Some(value));
+    }
+    // what clients had subscribed to is written once a minute, and at the end
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let arguments = ["--format", "jsonl", "--updates", "--pv", "TWO:OTHER"];
+    let puts = json_lines(&rig.replay("puts", &arguments).stdout);
+    let after = |value: f64| {
+        let found = processes(&puts, value);
+        let [process] = found[..] else { panic!("one put of {value}: {puts:#?}") };
+        assert_eq!(process["pid"], program.pid(), "{process}");
+        &process["perhaps_after"]
+    };
+    assert_eq!(after(900.0), &Value::Null, "no update was before it");
+    let mut told = 0;
+    for value in values {
+        let found = after(value);
+        // a busy machine may take longer than what counts as shortly before
+        let Some(updates) = found["updates"].as_array() else { continue };
+        let [update] = updates.as_slice() else { panic!("one update: {found}") };
+        assert_eq!((&update["pv"], &update["ioc"]), (&json!("ONE:READY"), &json!("first")), "{found}");
+        assert_eq!(update["times"], 1, "{found}");
+        let before = update["before_ms"].as_f64().expect("milliseconds");
+        assert!(before > 0.0 && before <= 200.0, "{found}");
+        told += 1;
+    }
+    assert!(told > 0, "{puts:#?}");
+    let said = text(&rig, "puts", &["--updates", "--pv", "TWO:OTHER"]);
+    assert_eq!(said.matches("perhaps after ONE:READY changed ").count(), told, "{said}");
+    // without being asked, it says what is certain
+    assert!(!text(&rig, "puts", &["--pv", "TWO:OTHER"]).contains("perhaps after"));
+    let why = String::from_utf8_lossy(&rig.why("TWO:OTHER").stdout).into_owned();
+    assert_eq!(why.contains("Perhaps after: ONE:READY changed "), !after(1003.0).is_null(), "{why}");
+}
+
 /// Two recorders that each see one of the two processes, as on two hosts, with clocks that differ.
 #[test]
 fn the_log_of_the_clients_host_names_it() {

@@ -11,6 +11,8 @@ Commands on stdin, answers on stdout:
                                                      all, also those with status, time and limits
     {"do": "get", "pv": PV}                          the value in the channel's own type
     {"do": "flood", "pv": PV, "count": N}            N puts of 0, 1, 2 ... without callback
+    {"do": "repeat", "pv": PV, "to": PV}             libca: subscribes to a PV, and from then on puts each value
+                                                     that comes to another one, in the monitor's callback
 
 Every answer has "address" (ip:port of this client's end of the circuit; a channel stays on it until
 the end) or "error". A put without callback is followed by a read on the same circuit, so the server
@@ -73,6 +75,7 @@ class LibcaClient:
         self.ca.initialize_libca()
         self.lib = ca.libca
         self.channels = {}
+        self.subscriptions = []
 
     def channel(self, pv):
         if pv not in self.channels:
@@ -146,6 +149,21 @@ class LibcaClient:
             self.lib.ca_array_put(6, 1, chid, ctypes.byref(ctypes.c_double(i)))
         self.ca.flush_io()
         self.get(pv)
+
+    def repeat(self, pv, to):
+        chid, target = self.channel(pv), self.channel(to)
+        came = threading.Event()
+
+        def changed(value=None, **_):
+            # the first is what the PV had
+            if came.is_set():
+                self.lib.ca_array_put(6, 1, target, ctypes.byref(ctypes.c_double(value)))
+                self.lib.ca_flush_io()
+            came.set()
+
+        # what it returns must live as long as the subscription
+        self.subscriptions.append((self.ca.create_subscription(chid, callback=changed), changed))
+        assert came.wait(TIMEOUT)
 
 
 class CaprotoClient:
@@ -244,6 +262,8 @@ def obey(client, command):
         answer["monitored"] = client.monitor(pv, command["stops"])
     elif command["do"] == "flood":
         client.flood(pv, command["count"])
+    elif command["do"] == "repeat":
+        client.repeat(pv, command["to"])
     else:
         raise RuntimeError(f"unknown command {command['do']}")
     answer["address"] = client.address(pv)

@@ -51,6 +51,11 @@ impl Client {
         self.ask(json!({"do": "flood", "pv": pv, "count": count}));
     }
 
+    /// Subscribes to a PV, and from then on puts each value that comes to another one, in the monitor's callback.
+    pub fn repeat(&mut self, pv: &str, to: &str) {
+        self.ask(json!({"do": "repeat", "pv": pv, "to": to}));
+    }
+
     /// Begins what [`flood`](Self::flood) does; nothing else can be asked of this client after it.
     pub fn begin_flood(&mut self, pv: &str, count: u32) {
         self.talk.send(&json!({"do": "flood", "pv": pv, "count": count}).to_string());

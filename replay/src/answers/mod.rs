@@ -26,5 +26,6 @@ pub mod snapshots;
 pub mod states;
 pub mod summary;
 pub mod undo;
+pub(crate) mod updates;
 pub(crate) mod values;
 mod waiting;

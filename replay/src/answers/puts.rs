@@ -10,6 +10,7 @@ use crate::model::numbered::Keyed;
 use crate::model::order::OWN_SKEW;
 use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
 use crate::model::replay::Replay;
+use crate::model::updates::{tell, Updates};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -39,6 +40,8 @@ pub struct Puts<'a> {
     filter: &'a Filter,
     with_links: bool,
     with_ids: bool,
+    /// What clients had subscribed to, if that is wanted and they had.
+    updates: Option<Updates>,
     /// The next chain to take puts from, when it began, and the time before which all puts can be returned.
     chain: Option<(i64, i64, Chain)>,
     waiting: BTreeMap<(i64, u64), PutLine>,
@@ -54,6 +57,7 @@ impl<'a> Puts<'a> {
             filter,
             with_links: false,
             with_ids: false,
+            updates: None,
             chain: None,
             waiting: BTreeMap::new(),
             order: PutOrder::default(),
@@ -74,8 +78,28 @@ impl<'a> Puts<'a> {
         self
     }
 
+    /// Tells of puts that a process made by itself which updates may have made it act: of PVs to which it had subscribed, and
+    /// which a recorded IOC changed just before. Reads in the logs who had subscribed to what.
+    pub fn with_updates(mut self) -> Self {
+        let span = (self.filter.since.unwrap_or(i64::MIN), self.filter.until.unwrap_or(i64::MAX));
+        self.updates = Some(self.logs.subscriptions(span)).filter(|updates| !updates.is_empty());
+        self
+    }
+
+    /// A put with all that was asked for. All chains that began before it were taken.
+    fn told(&self, mut put: PutLine) -> PutLine {
+        if let Some(updates) = &self.updates {
+            let before = updates.before(&put);
+            tell(&mut put, before);
+        }
+        put
+    }
+
     /// Takes the puts of a chain.
     fn take(&mut self, began: i64, chain: &Chain) {
+        if let Some(updates) = &mut self.updates {
+            updates.take(chain);
+        }
         let mut take = |put| {
             if self.filter.put(&put) {
                 self.count += 1;
@@ -95,14 +119,18 @@ impl Iterator for Puts<'_> {
     fn next(&mut self) -> Option<PutLine> {
         loop {
             let settled = self.chain.as_ref().map_or(i64::MIN, |(_, settled, _)| *settled);
+            // an update may come later than the put that it set off, where clocks differ
+            let settled = settled.saturating_sub(self.updates.as_ref().map_or(0, Updates::late));
             if let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < settled) {
-                return Some(first.remove());
+                let put = first.remove();
+                return Some(self.told(put));
             }
             if let Some((began, _, chain)) = self.chain.take() {
                 self.take(began, &chain);
             }
-            let replay = self.replay.get_or_insert_with(|| match self.with_links || self.with_ids {
-                // Ids are those of whole chains.
+            let whole = self.with_links || self.with_ids || self.updates.is_some();
+            let replay = self.replay.get_or_insert_with(|| match whole {
+                // Ids are those of whole chains; updates are of chains without puts.
                 true => self.logs.replay(self.filter),
                 false => self.logs.replay_puts(self.filter),
             });
@@ -111,7 +139,10 @@ impl Iterator for Puts<'_> {
                     let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
                     self.chain = Some((began, replay.earliest().saturating_sub(OWN_SKEW), chain));
                 }
-                None => return self.waiting.pop_first().map(|(_, put)| put),
+                None => {
+                    let (_, put) = self.waiting.pop_first()?;
+                    return Some(self.told(put));
+                }
             }
         }
     }

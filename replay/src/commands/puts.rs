@@ -44,6 +44,9 @@ command! {
         /// also show puts of database links and CA links
         #[argh(switch)]
         pub all: bool,
+        /// also show which updates may have made a program put
+        #[argh(switch)]
+        pub updates: bool,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
         by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
@@ -93,12 +96,14 @@ impl Puts {
     /// Checks that what is asked of a format is asked of one that has it.
     fn check_format(&self) -> Result<(), UsageError> {
         const CA_PUT_LOG: &[&str] = &["caputlog", "caputlog-json"];
-        let asked: [(&str, bool, &[&str]); 5] = [
+        const OWN: &[&str] = &["text", "jsonl", "csv"];
+        let asked: [(&str, bool, &[&str]); 6] = [
             ("--level", self.level.is_some(), CA_PUT_LOG),
             ("--burst", self.burst.is_some(), CA_PUT_LOG),
             ("--prefix", self.prefix.is_some(), CA_PUT_LOG),
             ("--metadata", !self.metadata.is_empty(), &["caputlog-json"]),
             ("--timing", self.timing, &["caput"]),
+            ("--updates", self.updates, OWN),
         ];
         match asked.into_iter().find(|(_, is_asked, of)| *is_asked && !of.contains(&self.format.name)) {
             Some((option, _, formats)) => Err(UsageError::OfFormat { option, formats }),
@@ -146,6 +151,10 @@ impl Command for Puts {
         if self.follow && self.format.name == "caput" {
             return Err(UsageError::FollowedWithoutEnd { format: "caput", instead: "text" });
         }
+        // what a client had subscribed to is written a minute later
+        if self.follow && self.updates {
+            return Err(UsageError::UpdatesFollowed);
+        }
         Growing::from(self).check(&self.reading())
     }
 
@@ -181,7 +190,8 @@ impl Command for Puts {
             return Ok(Outcome::Complete);
         }
         let puts = logs.puts(&filter);
-        for put in if self.all { puts.with_links() } else { puts } {
+        let puts = if self.all { puts.with_links() } else { puts };
+        for put in if self.updates { puts.with_updates() } else { puts } {
             is_empty = false;
             writer.write(out, &put)?;
         }

@@ -16,6 +16,7 @@ use crate::model::origins::MAX_HOPS;
 use crate::model::putlog::Via;
 use crate::model::replay::Replay;
 use crate::model::run::{record_name, Run};
+use crate::model::updates::{acting, PROMPT};
 use crate::names::{is_lost, number_of};
 use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::notices::{Notice, Notices};
@@ -246,6 +247,7 @@ fn follow(
     left: &mut usize,
     way: &mut Vec<String>,
 ) {
+    add_updates(logs, answer, left);
     for link in answer.lead().links().to_vec() {
         if *left == 0 || way.len() > MAX_HOPS {
             break;
@@ -299,6 +301,28 @@ fn follow(
             answer.add_meanwhile(&put, zone);
         }
         by_link.for_each(|put| answer.add_meanwhile(&put, zone));
+    }
+}
+
+/// Adds the updates that may have made a process put, if one did by itself.
+fn add_updates(logs: &Logs, answer: &mut Answer, left: &mut usize) {
+    let Some(put) = answer.acting_put().filter(|_| *left > 0) else { return };
+    let Some(process) = acting(put) else { return };
+    *left -= 1;
+    let mut updates = logs.subscriptions((put.time, put.time));
+    let records = updates.records_of(&process);
+    if records.is_empty() {
+        return;
+    }
+    let late = updates.late();
+    let filter = Filter {
+        since: Some(put.time.saturating_sub(late).saturating_sub(PROMPT)),
+        until: Some(put.time.saturating_add(late).saturating_add(1)),
+        ..Filter::default()
+    };
+    logs.replay_of(&filter, records).for_each(|chain| updates.take(&chain));
+    if let Some(before) = updates.before(put) {
+        answer.add_updates(before);
     }
 }
 

@@ -119,6 +119,11 @@ impl Asked {
         all.push_back((since, until));
     }
 
+    /// Whether hits of any run were lost between two wall-clock times.
+    pub fn has_lost(&self, since: i64, until: i64) -> bool {
+        self.losses.values().flatten().any(|(from, to)| *from <= until && *to >= since)
+    }
+
     /// The threads that asked for a put to this channel in the second before it was seen at a wall-clock time. `None` if
     /// none is known, or one that is not known may have.
     pub fn threads(
@@ -238,6 +243,7 @@ mod tests {
         asked.lost(0, 9 * FLUSH, 10 * FLUSH - 5);
         assert_eq!(names(&asked, 10 * FLUSH, ANY), None, "another may have asked");
         assert_eq!(names(&asked, 11 * FLUSH, ANY).unwrap(), ["ramp"]);
+        assert!(asked.has_lost(8 * FLUSH, 9 * FLUSH) && !asked.has_lost(10 * FLUSH, 11 * FLUSH));
         for at in 0..3 * MAX_SPELLS as i64 {
             ask(&mut asked, 1, 20 * FLUSH + 2 * SPELL * at, "ramp", Some((1, "A")));
         }

@@ -69,6 +69,7 @@ pub mod stack;
 mod starts;
 mod threads;
 pub mod unseen;
+pub mod updates;
 pub mod value;
 pub mod weighing;
 pub mod who;

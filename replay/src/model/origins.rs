@@ -628,7 +628,7 @@ impl Origins {
 }
 
 /// What two values share if they are the same: the kind of value, and a number's bits or a hash.
-type Fingerprint = (u8, u64);
+pub(super) type Fingerprint = (u8, u64);
 
 /// Whether a value has become another.
 fn turn(old: &Value, new: &Value) -> Turn {
@@ -650,7 +650,7 @@ fn bits(number: f64) -> u64 {
 }
 
 /// That of a value; `None` if it is unknown.
-fn fingerprint(value: &Value) -> Option<Fingerprint> {
+pub(super) fn fingerprint(value: &Value) -> Option<Fingerprint> {
     let hash = |hashed: &dyn Fn(&mut DefaultHasher)| {
         let mut hasher = DefaultHasher::new();
         hashed(&mut hasher);

@@ -135,6 +135,11 @@ impl Peers {
         self.asked.borrow_mut().lost(run, since, until);
     }
 
+    /// Whether hits of any run were lost between two wall-clock times.
+    pub fn has_lost(&self, since: i64, until: i64) -> bool {
+        self.asked.borrow().has_lost(since, until)
+    }
+
     /// The threads of a run's IOC that asked for a put to a channel, by its number and PV, just before a wall-clock time.
     pub fn threads(
         &self,
@@ -148,7 +153,12 @@ impl Peers {
 
     /// How far the clock of one run's host is ahead of another's, nanoseconds; 0 if unknown.
     pub fn ahead(&self, of: usize, before: usize) -> i64 {
-        self.found().ahead.get(&(before, of)).copied().unwrap_or(0)
+        self.difference(of, before).unwrap_or(0)
+    }
+
+    /// The same; `None` if it is unknown.
+    pub fn difference(&self, of: usize, before: usize) -> Option<i64> {
+        self.found().ahead.get(&(before, of)).copied()
     }
 
     /// The largest of these.

@@ -7,6 +7,7 @@ use super::outcome::{self, Outcome, Source};
 use super::pva_value::Sent;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use super::span_ids::{span_ids, trace_id, Ids, SpanId};
+use super::updates::Before;
 use super::{attribute, enum_strings, value};
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
@@ -179,6 +180,8 @@ pub struct ProcessLine {
     pub ahead: Option<i64>,
     /// Whether another host's log tells.
     pub is_joined: bool,
+    /// The updates that may have made it put, if they were asked for.
+    pub after: Option<Box<Before>>,
 }
 
 /// What PVAccess adds to a put.

@@ -23,6 +23,7 @@ use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, PutSpan, SpanKind};
 use crate::model::putlog::{self, root_put};
 use crate::model::run::{field_name, record_name, Run};
+use crate::model::updates::acting;
 use crate::model::value;
 use crate::reading::ended_unseen::UNSEEN;
 use crate::shown_names::{with_pid, without_pid};
@@ -377,6 +378,7 @@ impl<'a> Why<'a> {
         lead.doubt = seen.doubt;
         lead.roots = seen.roots.clone();
         lead.held = Some(Rc::clone(&moment.held));
+        lead.put = put.as_ref().filter(|put| acting(put).is_some()).cloned();
         let alarm = |alarm: Option<Alarm>| alarm.map(AlarmKeys::from);
         Some(Answer {
             pv: self.name.to_owned(),
@@ -431,6 +433,7 @@ impl<'a> Why<'a> {
             anew: anew.map(|(time, value)| (zone.format(time, 9), value.as_ref().map(value::text))),
             others,
             pid,
+            after: None,
             text: moment.shown(from.as_ref(), self.pv.field == "VAL"),
             alarms: (before.alarm.filter(|_| changed), moment.alarm),
             lead,

@@ -2,7 +2,7 @@
 
 mod who;
 
-pub use self::who::{process_name, push_who, who};
+pub use self::who::{process_name, push_who, updates_before, who};
 
 use crate::model::putlog::PutLine;
 use crate::model::{enum_strings, outcome, value};

@@ -290,7 +290,7 @@ impl Reading<'_> {
 type Needs = fn(Classes, &About) -> bool;
 
 /// Whether a block may tell that a PVAccess monitor starts or stops. Most with puts do not.
-fn may_tell_monitors(about: &About) -> bool {
+pub(super) fn may_tell_monitors(about: &About) -> bool {
     let monitor = Fact::PvaMonitor(PvaMonitor { circuit: 0, channel: 0, ioid: 0, starts: true }).number();
     about.contents.as_ref().is_none_or(|contents| contents.counts.iter().any(|(kind, _)| *kind == monitor))
 }
@@ -301,7 +301,7 @@ fn needs(logs: &Logs, needs: Needs) -> Option<Needs> {
 }
 
 /// Whether a block may tell of the network.
-fn may_tell(classes: Classes, about: &About) -> bool {
+pub(super) fn may_tell(classes: Classes, about: &About) -> bool {
     classes.others() || classes.notes() || classes.network() && may_tell_monitors(about)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::model::client::Holder;
 use crate::model::putlog::{ProcessLine, PutLine, PvaLine};
+use crate::model::updates::{Before, Update};
 use crate::model::value;
 use crate::time::Zone;
 use iocrec_log::event::{SocketHolder, Value};
@@ -135,6 +136,25 @@ pub fn process(of: &ProcessLine) -> serde_json::Value {
         "all_looked_at": of.is_whole,
         "by_other_log": of.is_joined,
         "clock_ahead_ms": of.ahead.map(|ahead| ahead as f64 / 1e6),
+        "perhaps_after": of.after.as_deref().map(updates),
+    })
+}
+
+/// The updates that may have made the process put.
+fn updates(before: &Before) -> serde_json::Value {
+    let known = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+    let update = |update: &Update| {
+        serde_json::json!({
+            "pv": update.pv,
+            "host": known(&update.host),
+            "ioc": known(&update.ioc),
+            "before_ms": update.ago as f64 / 1e6,
+            "times": update.times,
+        })
+    };
+    serde_json::json!({
+        "updates": before.updates.iter().map(update).collect::<Vec<_>>(),
+        "may_be_others": before.may_be_others,
     })
 }
 

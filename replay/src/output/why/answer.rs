@@ -125,6 +125,9 @@ pub struct Answer {
     /// If this is the first in a process started anew: when the record was last seen in the one before, and its value.
     #[serde(skip)]
     pub(super) anew: Option<(String, Option<String>)>,
+    /// The updates that may have made a process put, in words.
+    #[serde(skip)]
+    pub(super) after: Option<String>,
     #[serde(skip)]
     pub(super) text: (Option<String>, String),
     #[serde(skip)]
@@ -261,6 +264,12 @@ impl Answer {
         line!(out, "Cause: {}", self.cause)?;
         if let Some(begun_by) = &self.begun_by {
             line!(out, "Begun by: {begun_by}")?;
+        }
+        if let Some(after) = &self.after {
+            line!(
+                out,
+                "Perhaps after: {after} (its process had subscribed; whether it acted on that is not known)"
+            )?;
         }
         for (depth, step) in self.chain.iter().enumerate() {
             add!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40));

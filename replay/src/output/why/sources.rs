@@ -10,11 +10,13 @@ use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
 use crate::model::putlog::PutLine;
 use crate::model::roots::Roots;
 use crate::model::run::{field_name, record_name, HeldIoc, Run};
+use crate::model::updates::{self, Before};
 use crate::model::weighing::{own, LOOK_BACK, SKEW};
 use crate::model::{enum_strings, origins, value};
 use crate::out::{line, Out};
+use crate::output::puts::process;
 use crate::time::{duration, Zone, SECOND};
-use crate::wording::put::{change, who};
+use crate::wording::put::{change, updates_before, who};
 use iocrec_log::event::{RecordId, Value};
 use serde::Serialize;
 use std::io;
@@ -123,6 +125,8 @@ pub struct Lead {
     pub(super) own: Option<Own>,
     /// The record that was processed for a CP link: its run, the monotonic time, its number.
     root: Option<(Rc<Run>, u64, RecordId)>,
+    /// The put that began the chain, if a process made it by itself: updates may have made it act.
+    pub(super) put: Option<PutLine>,
     /// Keeps the names in these runs, also after the end of the IOCs.
     pub(super) held: Option<Rc<[HeldIoc]>>,
 }
@@ -304,6 +308,19 @@ impl Answer {
     /// The IOC, and the host.
     pub fn place(&self) -> (&str, &str) {
         (&self.ioc, &self.host)
+    }
+
+    /// The put that began the chain, if a process made it by itself.
+    pub fn acting_put(&self) -> Option<&PutLine> {
+        self.lead.put.as_ref()
+    }
+
+    /// Adds the updates that may have made that process put.
+    pub fn add_updates(&mut self, before: Before) {
+        self.after = Some(updates_before(&before));
+        let Some(put) = &mut self.lead.put else { return };
+        updates::tell(put, Some(before));
+        self.process = put.process.as_deref().map(process);
     }
 
     /// Whether it is known to have changed.

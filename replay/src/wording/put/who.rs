@@ -3,6 +3,7 @@
 use crate::model::caller;
 use crate::model::client::Holder;
 use crate::model::putlog::{ProcessLine, PutLine, Via};
+use crate::model::updates::{Before, Update};
 use crate::time::duration;
 use crate::words::{ioc, name};
 use iocrec_log::value::push_name;
@@ -82,7 +83,23 @@ fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
     if of.is_joined {
         words.push(on_host(of));
     }
+    words.extend(of.after.as_deref().map(|before| format!("perhaps after {}", updates_before(before))));
     Some(words.join(", "))
+}
+
+/// The updates that may have made a program put, in words: `X:PV changed 3.00 ms before`.
+pub fn updates_before(before: &Before) -> String {
+    let one = |update: &Update| {
+        let ago = duration(update.ago.unsigned_abs());
+        let times = match update.times {
+            1 => String::new(),
+            times => format!("{times} times, last "),
+        };
+        format!("{} changed {times}{ago} before", name(&update.pv))
+    };
+    let shown: Vec<String> = before.updates.iter().take(MOST).map(one).collect();
+    let more = before.may_be_others || before.updates.len() > MOST;
+    format!("{}{}", shown.join(" or "), if more { " or another" } else { "" })
 }
 
 /// The host of a process that another log tells of, and its clock if that is another one.
@@ -172,6 +189,10 @@ mod tests {
     use crate::output::puts::sample::put;
     use iocrec_log::event::SocketHolder;
 
+    fn update(pv: &str, ago: i64, times: usize) -> Update {
+        Update { pv: pv.into(), host: "box1".into(), ioc: "demo".into(), ago, times }
+    }
+
     #[test]
     fn what_made_it_if_no_client_did() {
         let shell = PutLine { user: None, client_host: None, client: None, via: Via::Dbpf, ..put() };
@@ -202,6 +223,31 @@ mod tests {
         let claim = "root@console3 10.0.0.5:41022 (caput pid 7)";
         let claimed = PutLine { user: Some(claim.into()), client_host: Some("a b".into()), ..put() };
         assert_eq!(who(&claimed), format!("\"{claim}\"@\"a b\" 10.0.0.5:41022"));
+    }
+
+    /// What may have made a program put is never said as certain, and all of it is.
+    #[test]
+    fn updates_before_a_put() {
+        let by = |before: &[Update], may_be_others| {
+            let after = Some(Box::new(Before { updates: before.to_vec(), may_be_others }));
+            let ioc = Some(("second".into(), 12, "softIoc".into()));
+            let thread = Some("ramp".into());
+            who(&PutLine {
+                process: Some(Box::new(ProcessLine { ioc, thread, after, ..ProcessLine::default() })),
+                ..put()
+            })
+        };
+        let one = by(&[update("A:X", 3_000_000, 1)], false);
+        let said = "(thread ramp, softIoc pid 12, perhaps after A:X changed 3.00 ms before)";
+        assert!(one.ends_with(said), "{one}");
+        let often = by(&[update("A:X", 3_000_000, 4)], false);
+        assert!(often.ends_with("perhaps after A:X changed 4 times, last 3.00 ms before)"), "{often}");
+        let two = [update("A:X", 3_000_000, 1), update("B, root", 12_000_000, 1)];
+        let said = "perhaps after A:X changed 3.00 ms before or \"B, root\" changed 12.00 ms before)";
+        assert!(by(&two, false).ends_with(said), "{}", by(&two, false));
+        assert!(by(&two, true).ends_with(" before or another)"));
+        let many = [1, 2, 3, 4].map(|ago| update("A:X", ago * 1_000_000, 1));
+        assert!(by(&many, false).ends_with("3.00 ms before or another)"), "{}", by(&many, false));
     }
 
     /// Any program names its threads.
