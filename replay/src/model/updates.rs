@@ -170,8 +170,8 @@ impl Subscriptions {
 /// What a record posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Post {
-    /// Another value, another alarm, or both.
-    Processed { value: bool, alarm: bool },
+    /// It has another value, or another alarm, or both.
+    Processed { alarm: bool },
     /// This field was put to.
     Field(Box<str>),
 }
@@ -181,7 +181,7 @@ impl Post {
     fn is_of(&self, field: &str) -> bool {
         match (self, field) {
             (Post::Processed { .. }, "VAL") => true,
-            (Post::Processed { alarm, .. }, "SEVR" | "STAT") => *alarm,
+            (Post::Processed { alarm }, "SEVR" | "STAT") => *alarm,
             (Post::Processed { .. }, _) => false,
             (Post::Field(own), field) => **own == *field,
         }
@@ -222,7 +222,7 @@ impl Posting {
         self.value = value.or(self.value);
         self.alarm = Some(alarm);
         if is_other || in_other_alarm {
-            self.post(time, Post::Processed { value: is_other, alarm: in_other_alarm });
+            self.post(time, Post::Processed { alarm: in_other_alarm });
         }
     }
 }
@@ -370,6 +370,12 @@ impl Updates {
         let host = put.host.as_deref().unwrap_or_default();
         let mut updates = Vec::new();
         for (pv, all) in self.subscriptions.of.get(&process)? {
+            // most have not changed
+            let postings = all.iter().filter_map(|of| self.by_name.get(&of.record)).flatten();
+            let mut postings = postings.filter_map(|number| self.postings.get(*number));
+            if !postings.any(|posting| self.update(pv, posting, put, host).is_some()) {
+                continue;
+            }
             let is_open = |of: &&Subscription| {
                 let own = self.hosts.get(of.run).map_or("", String::as_str);
                 let time = put.time.saturating_add(self.ahead(Some(of.run), own, host).unwrap_or(0));
