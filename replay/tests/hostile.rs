@@ -211,6 +211,7 @@ fn commands(log: &str) -> Vec<Vec<String>> {
         "puts",
         "puts --all",
         "puts --all --format jsonl",
+        "puts --updates",
         "traces",
         "traces --format otlp",
         "logs",

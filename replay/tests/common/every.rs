@@ -19,7 +19,7 @@ const OPERANDS: [(&str, &[&[&str]]); 7] = [
 ];
 
 /// Options of commands that are run with them as well.
-const OPTIONS: [(&str, &[&str]); 13] = [
+const OPTIONS: [(&str, &[&str]); 14] = [
     ("net", &["--all"]),
     ("net", &["--all", "--kind", "searched", "--pv", "*", "--client", "*"]),
     ("values", &["--user", "*", "--client", "*"]),
@@ -28,6 +28,7 @@ const OPTIONS: [(&str, &[&str]); 13] = [
     ("alarms", &["--all", "--severity", "MAJOR"]),
     ("top", &["-n", "0"]),
     ("puts", &["--all"]),
+    ("puts", &["--all", "--updates"]),
     ("puts", &["--since", "TIME", "--pv", "*", "--exclude", "*.DESC", "--user", "*", "--client", "*"]),
     ("traces", &["--since", "TIME", "--pv", "*:*"]),
     ("info", &["--utc"]),
