@@ -471,6 +471,21 @@ fn messages_and_bytes_are_counted() {
     );
 }
 
+/// Be it that they were counted for a get or for a monitor alone: not at the end of recording either.
+#[test]
+fn channels_are_counted_no_longer_than_their_circuit() {
+    for used in [message(15, 6, 1, 101, 5, b""), message(1, 20, 1, 101, 9, &[0; 16])] {
+        let mut w = counted(0);
+        channel(&mut w, 1, 101, 3);
+        w.client(&used);
+        w.raw(true, w.seq[0], None, RST, b"");
+        w.decoder.finish(w.time, &mut w.out);
+        let facts = noted(&mut w);
+        assert!(facts.iter().any(|fact| matches!(fact, Fact::CircuitEnd(_))), "{facts:?}");
+        assert!(!facts.iter().any(|fact| matches!(fact, Fact::ChannelTraffic(_))), "{facts:?}");
+    }
+}
+
 /// Opens a channel for each number, with a monitor.
 fn monitored(w: &mut Wire, numbers: std::ops::Range<u32>) {
     let numbers: Vec<u32> = numbers.collect();

@@ -74,6 +74,8 @@ pub(super) struct Circuit {
     pub(super) stall: Option<Stall>,
     /// Whether nothing the server sent was left unread so far.
     pub(super) complete: bool,
+    /// Whether any of its channels was counted.
+    pub(super) has_channels: bool,
 }
 
 impl Circuit {
@@ -95,6 +97,7 @@ impl Circuit {
             place: None,
             stall: None,
             complete: true,
+            has_channels: false,
         }
     }
 

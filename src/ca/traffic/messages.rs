@@ -98,6 +98,7 @@ impl Traffic {
             _ => Message::Other,
         };
         circuit.count(message);
+        circuit.has_channels |= used.is_some();
         let after = circuit.subscriptions.len();
         self.subscriptions = (self.subscriptions + after).saturating_sub(before);
         self.uncounted += u64::from(uncounted);

@@ -131,7 +131,8 @@ impl Traffic {
     /// A circuit is over.
     pub fn end(&mut self, id: CircuitId, time: u64, out: &mut Vec<Event>) {
         self.take_counts(id, Some(Ended::Circuit));
-        if self.circuits.get(&id).is_some_and(|circuit| time.saturating_sub(circuit.opened) >= LONG) {
+        let is_long = |circuit: &Circuit| time.saturating_sub(circuit.opened) >= LONG;
+        if self.circuits.get(&id).is_some_and(|circuit| circuit.has_channels && is_long(circuit)) {
             self.note_channels(time, NOTED_AT_END, Some(id), out);
         }
         let Some(mut circuit) = self.circuits.remove(&id) else { return };
@@ -141,7 +142,10 @@ impl Traffic {
         if circuit.is_worth_noting() && time.saturating_sub(circuit.opened) >= BRIEF {
             circuit.note(id, time, out);
         }
-        self.channels.retain(|_, channel| channel.circuit != id);
+        // the circuits of scripts, which only put, end many times a second beside an archiver's thousands of channels
+        if circuit.has_channels {
+            self.channels.retain(|_, channel| channel.circuit != id);
+        }
     }
 
     /// Notes what is due. Call it some times a second. `channels`: those that are open.
