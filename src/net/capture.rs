@@ -376,6 +376,12 @@ impl Capture {
         self.taps.iter().any(Tap::holds)
     }
 
+    /// Whether the kernel has packets for it that are still to be taken: when it hands them over, its descriptors poll as
+    /// readable.
+    pub fn is_awaited(&self) -> bool {
+        self.taps.iter().any(Tap::is_awaited)
+    }
+
     /// Packets that passed the filter and were lost because a ring was full, since the last call: from clients, from
     /// servers.
     pub fn losses(&self) -> [u64; 2] {

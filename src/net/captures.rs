@@ -220,6 +220,11 @@ impl Captures {
         self.open().any(|(_, capture)| capture.holds())
     }
 
+    /// Whether the kernel has packets that are still to be taken: it wakes whoever polls when it hands them over.
+    pub fn is_awaited(&self) -> bool {
+        self.open().any(|(_, capture)| capture.is_awaited())
+    }
+
     /// From now on no packet waits for older ones: none are expected.
     pub fn hurry(&mut self) {
         self.hurries = true;

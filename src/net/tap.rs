@@ -286,6 +286,11 @@ impl Tap {
         !self.held.is_empty()
     }
 
+    /// Whether the kernel has packets that are still to be taken: when it hands them over, it wakes whoever polls.
+    pub fn is_awaited(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| !ring.is_empty())
+    }
+
     /// Packets lost because the ring was full, since the last call.
     pub fn losses(&self) -> u64 {
         // struct tpacket_stats_v3: packets, drops, freezes of the queue. Reading resets them.

@@ -152,6 +152,48 @@ fn a_packet_does_not_wait_for_an_empty_ring() {
     }
 }
 
+/// Whether the kernel hands over packets within five seconds.
+fn wakes(capture: &Capture) -> bool {
+    // SAFETY: the capture keeps its descriptors open.
+    let fds = capture.fds().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+    let mut fds = fds.map(|fd| nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLIN));
+    nix::poll::poll(&mut fds, 5000u16).expect("poll") > 0
+}
+
+/// What a client sends may wait for what its server has sent before. When the kernel hands that over it wakes whoever polls,
+/// so that nobody needs to ask in between.
+#[test]
+fn who_waits_for_a_ring_is_woken() {
+    const PUTS: u32 = 20;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let server = listener.local_addr().expect("address");
+    let Some(mut capture) = open("lo", &[server.port()]) else { return };
+    let mut client = TcpStream::connect(server).expect("connect");
+    client.set_nodelay(true).expect("nodelay");
+    let (mut served, _) = listener.accept().expect("accept");
+    served.set_nodelay(true).expect("nodelay");
+    let mut reader = client.try_clone().expect("a copy");
+    std::thread::spawn(move || while reader.read(&mut [0; 1 << 16]).is_ok_and(|read| read > 0) {});
+    let answer = message(18, 6, 1, 1, 7, b"");
+    // a full block is handed over at once, and its ring's next periods begin there: not with those of the other ring
+    served.write_all(&answer.repeat(6000)).expect("write");
+    let mut waits = 0;
+    for number in 0..PUTS {
+        client.write_all(&put(false, 7, number, &[1.0])).expect("write");
+        served.write_all(&answer).expect("write");
+        assert!(wakes(&capture), "{number}: nothing comes");
+        capture.drain(&mut |_| ());
+        while capture.holds() && capture.is_awaited() {
+            waits += 1;
+            assert!(wakes(&capture), "{number}: what it waits for does not come");
+            capture.drain(&mut |_| ());
+        }
+        std::thread::sleep(Duration::from_millis(7));
+    }
+    println!("{waits} waits for {PUTS} puts");
+    assert_eq!(capture.losses(), [0, 0]);
+}
+
 #[test]
 fn what_a_user_can_get_wrong() {
     match Capture::open(&["no-such0".into()], &Ports::of(&SERVICE, &[5064])) {

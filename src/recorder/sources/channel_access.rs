@@ -188,9 +188,11 @@ impl Source for ChannelAccess {
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
         let Some(captures) = &self.captures else { return UNTIL_WOKEN };
         let is_quiet = cx.now.saturating_sub(self.last_packet) >= LULL;
-        if captures.holds() || !captures.settled() || cx.circuits.is_busy() {
+        // what packets wait for wakes the loop
+        let waits = captures.holds() && !captures.is_awaited();
+        if waits || !captures.settled() || cx.circuits.is_busy() {
             ROUND
-        } else if is_quiet {
+        } else if is_quiet && !captures.holds() {
             // the kernel wakes the loop when it hands over packets
             UNTIL_WOKEN
         } else {
