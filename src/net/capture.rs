@@ -18,6 +18,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::sync::Weak;
 use std::thread;
+use std::time::Duration;
 
 use iocrec_log::event::Tier;
 use nix::errno::Errno;
@@ -29,11 +30,10 @@ use crate::net::connects::{self, Connects, Untold};
 use crate::net::counts::Counts;
 use crate::net::filter::MAX_PORTS;
 use crate::net::group;
-use crate::net::merge::pass_on;
-pub use crate::net::merge::HANDED_OVER;
+use crate::net::merge::{handed_over, pass_on};
 use crate::net::protocol::Side;
 pub use crate::net::ring::BLOCKS;
-use crate::net::ring::{RETIRE, RETIRE_SOON};
+use crate::net::ring::{RETIRE, RETIRE_LATE, RETIRE_SOON};
 use crate::net::service::Ports;
 use crate::net::stateful::{self, Stateful};
 use crate::net::tap::Tap;
@@ -148,6 +148,9 @@ pub struct Capture {
     has_moved: bool,
     /// Whether the stateful filter is new.
     tells: bool,
+    /// How long a packet may wait in the kernel; and how long it does at most.
+    patience: Duration,
+    handed_over: Duration,
 }
 
 /// What a stateful filter tells beside packets.
@@ -166,10 +169,11 @@ impl Capture {
     /// # Errors
     /// An interface does not exist, or packets can't be captured.
     pub fn open(interfaces: &[String], ports: &Ports) -> Result<Capture, CaptureError> {
-        Self::with(interfaces, ports, Filtering::Stateless, BLOCKS)
+        Self::with(interfaces, ports, Filtering::Stateless, BLOCKS, Duration::ZERO)
     }
 
-    /// The same with another filter, and rings of `blocks` blocks.
+    /// The same with another filter, and rings of `blocks` blocks. `patience`: how long a packet may wait in the kernel, if
+    /// that costs nothing but time.
     ///
     /// # Errors
     /// As [`Capture::open`].
@@ -178,12 +182,18 @@ impl Capture {
         ports: &Ports,
         filtering: Filtering,
         blocks: usize,
+        patience: Duration,
     ) -> Result<Capture, CaptureError> {
         let all = interfaces.iter().any(|name| name == "any");
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         let indices = indices(&interfaces)?;
         let is_told = filtering == Filtering::Stateful && connects::may_be_told();
-        let retire = if is_told { RETIRE } else { RETIRE_SOON };
+        let is_patient = patience >= Duration::from_millis(RETIRE_LATE.into());
+        let retire = match (is_told, is_patient) {
+            (false, _) => RETIRE_SOON,
+            (true, false) => RETIRE,
+            (true, true) => RETIRE_LATE,
+        };
         let mut taps = open_taps(&indices, ports, blocks, retire)?;
         // none is second best, not an error
         let mut datagrams = Socket::open(Selected::default(), &indices, ALL).ok();
@@ -222,6 +232,8 @@ impl Capture {
             indices,
             has_moved: false,
             tells: false,
+            patience,
+            handed_over: handed_over(retire),
         })
     }
 
@@ -358,8 +370,9 @@ impl Capture {
 
     /// Passes on waiting packets, at most what the rings hold. Call it again soon for those that wait for older ones.
     pub fn drain(&mut self, f: &mut dyn FnMut(Packet)) {
+        let behind = self.handed_over;
         let (taps, programs) = self.parts();
-        pass_on(&mut taps.each_mut(), HANDED_OVER, &mut |_, packet| f(placed(packet, programs)));
+        pass_on(&mut taps.each_mut(), behind, &mut |_, packet| f(placed(packet, programs)));
     }
 
     /// Prepares for passing on packets: the taps, and the programs that know the places of headers.
@@ -380,6 +393,16 @@ impl Capture {
     /// readable.
     pub fn is_awaited(&self) -> bool {
         self.taps.iter().any(Tap::is_awaited)
+    }
+
+    /// How long a packet may wait in the kernel, as was asked for.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Time within which the kernel hands over a packet.
+    pub fn handed_over(&self) -> Duration {
+        self.handed_over
     }
 
     /// Packets that passed the filter and were lost because a ring was full, since the last call: from clients, from
@@ -473,7 +496,8 @@ mod tests {
     #[test]
     fn the_stateful_filter_comes_though_an_interface_has_gone() {
         let name = "capture::the_stateful_filter_comes_though_an_interface_has_gone";
-        let opened = Capture::with(&["lo".into()], &Ports::default(), Filtering::Stateful, BLOCKS);
+        let (ports, none) = (Ports::default(), Duration::ZERO);
+        let opened = Capture::with(&["lo".into()], &ports, Filtering::Stateful, BLOCKS, none);
         let mut capture = match opened {
             Ok(capture) if capture.is_loading() => capture,
             Ok(_) => return not_run(name, Needs::root_or_kernel("a thread")),

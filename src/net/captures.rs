@@ -28,7 +28,7 @@ use nix::errno::Errno;
 use crate::bpf::load::LoadError;
 use crate::linux::aside;
 use crate::linux::process;
-use crate::net::capture::{placed, Capture, CaptureError, Filtering, Packet, Told, HANDED_OVER};
+use crate::net::capture::{placed, Capture, CaptureError, Filtering, Packet, Told};
 use crate::net::filter::MAX_PORTS;
 use crate::net::merge::pass_on;
 use crate::net::ring::BLOCKS;
@@ -196,6 +196,7 @@ impl Captures {
 
     /// Passes on the waiting packets of all namespaces in the order of their times, at most a ringful from each.
     pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Packet)) {
+        let handed_over = self.handed_over();
         let others = self.others.iter_mut().filter_map(|(&namespace, other)| match other {
             Other::Open { capture, .. } => Some((namespace, &mut **capture)),
             Other::Opening(..) | Other::Refused(..) => None,
@@ -207,7 +208,7 @@ impl Captures {
             taps.extend(pair);
             places.extend([(namespace, programs); 2]);
         }
-        let behind = if self.hurries { Duration::ZERO } else { HANDED_OVER };
+        let behind = if self.hurries { Duration::ZERO } else { handed_over };
         pass_on(&mut taps, behind, &mut |at, packet| {
             if let Some((namespace, programs)) = places.get(at) {
                 f(*namespace, placed(packet, *programs));
@@ -223,6 +224,11 @@ impl Captures {
     /// Whether the kernel has packets that are still to be taken: it wakes whoever polls when it hands them over.
     pub fn is_awaited(&self) -> bool {
         self.open().any(|(_, capture)| capture.is_awaited())
+    }
+
+    /// Time within which the kernel hands over a packet.
+    pub fn handed_over(&self) -> Duration {
+        self.own.handed_over()
     }
 
     /// From now on no packet waits for older ones: none are expected.
@@ -246,11 +252,12 @@ impl Captures {
             failures.extend(failure.map(|why| format!("not all packets are captured: {why}")));
         };
         let none = Wanted::default();
+        let (patience, handed_over) = (self.own.patience(), self.own.handed_over().as_nanos() as u64);
         set(&mut self.own, &wanted.get(&self.here).unwrap_or(&none).ports);
         let gone = self.others.extract_if(|namespace, other| match other {
             _ if wanted.contains_key(namespace) => false,
             Other::Open { unwanted, .. } => {
-                now.saturating_sub(*unwanted.get_or_insert(now)) >= HANDED_OVER.as_nanos() as u64
+                now.saturating_sub(*unwanted.get_or_insert(now)) >= handed_over
             }
             Other::Opening(..) | Other::Refused(..) => true,
         });
@@ -290,7 +297,8 @@ impl Captures {
                         _ => None,
                     };
                     let blocks = if count < FEW { BLOCKS_OF_FEW } else { BLOCKS_OF_MORE };
-                    Other::Opening(open_in(namespace, wanted.pid, self.filtering, blocks), before)
+                    let opening = open_in(namespace, wanted.pid, self.filtering, blocks, patience);
+                    Other::Opening(opening, before)
                 }
             };
             self.others.insert(namespace, other);
@@ -364,17 +372,24 @@ fn close(capture: Capture) -> Option<JoinHandle<()>> {
 /// The namespace can't be captured.
 pub fn try_in(pid: u32) -> Result<(), NamespaceError> {
     let namespace = process::namespace(pid).map_err(NamespaceError::Unknown)?;
-    let opened = open_in(namespace, pid, Filtering::Stateless, BLOCKS_OF_MORE).recv();
+    let opened = open_in(namespace, pid, Filtering::Stateless, BLOCKS_OF_MORE, Duration::ZERO).recv();
     opened.unwrap_or(Err(NamespaceError::NoThread)).map(drop)
 }
 
 /// Opens a capture without ports in the namespace of a process.
-fn open_in(namespace: Namespace, pid: u32, filtering: Filtering, blocks: usize) -> Receiver<Opened> {
+fn open_in(
+    namespace: Namespace,
+    pid: u32,
+    filtering: Filtering,
+    blocks: usize,
+    patience: Duration,
+) -> Receiver<Opened> {
     let (sender, receiver) = channel();
     // The thread stays in that namespace until it ends.
     let work = move || {
         let opened = enter(namespace, pid).and_then(|()| {
-            Capture::with(&[], &Ports::default(), filtering, blocks).map_err(NamespaceError::Capture)
+            let opened = Capture::with(&[], &Ports::default(), filtering, blocks, patience);
+            opened.map_err(NamespaceError::Capture)
         });
         drop(sender.send(opened));
     };

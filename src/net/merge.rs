@@ -1,7 +1,7 @@
 //! The order of packets: those of all rings, by their times.
 //!
 //! A packet of one ring waits until every other ring has handed over all that is older: until that is empty, or hands over
-//! something newer, or as long as a ring may keep a block to itself, [`HANDED_OVER`].
+//! something newer, or as long as a ring may keep a block to itself ([`handed_over`]).
 //!
 //! Whatever comes from servers, what clients send is taken out of its ring in time: while a slow machine passes on the bulk of
 //! servers for longer than the other ring lasts, puts would be lost.
@@ -13,9 +13,12 @@ use crate::net::protocol::Side;
 use crate::net::ring::RETIRE;
 use crate::net::tap::Tap;
 
-/// Time within which the kernel hands over a packet. It looks after RETIRE whether a block is still the one of its last
-/// look, so it may take twice that; timers are late at times. A packet does not wait for other rings any longer.
-pub const HANDED_OVER: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
+/// Time within which the kernel hands over a packet of a ring whose blocks it hands over after so many milliseconds. It looks
+/// after these whether a block is still the one of its last look, so it may take twice that; timers are late at times. A packet
+/// does not wait for other rings any longer.
+pub(super) fn handed_over(retire: u32) -> Duration {
+    Duration::from_millis(u64::from(2 * retire.max(RETIRE) + 20))
+}
 
 /// Time within which the kernel has written a packet to all rings: it takes microseconds, unless the processor is taken
 /// from it.

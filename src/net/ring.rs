@@ -2,7 +2,7 @@
 //!
 //! A block must hold the longest packet, 64 KiB on loopback and wherever the network stack joins segments; longer ones
 //! are cut and the rest counts as missing. The kernel hands a block over when it is full, or some time after it was begun
-//! ([`RETIRE`]), so that a lone packet is seen soon. A block that is handed over early is used up all the same: a reader that
+//! ([`RETIRE`] and others), so that a lone packet is seen soon. A block that is handed over early is used up all the same: a reader that
 //! stays away for longer than [`BLOCKS`] times that can lose packets even if there are few. So there are many small
 //! blocks rather than a few large ones.
 
@@ -20,6 +20,8 @@ use crate::net::capture::{CaptureError, Packet};
 pub const BLOCKS: usize = 16;
 /// Milliseconds until a block that isn't full is handed over. Each block wakes the recorder.
 pub const RETIRE: u32 = 100;
+/// The same where nobody watches what comes: a log is written later than that anyway.
+pub const RETIRE_LATE: u32 = 200;
 /// The same where only a look at the sockets tells which process a client is: the later its packets come, the likelier it
 /// is gone, and unknown.
 pub const RETIRE_SOON: u32 = 40;

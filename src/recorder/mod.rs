@@ -94,7 +94,8 @@ impl Recorder {
         let (kernel, choice) = tiers::open(options.tier, leaves_out, options.room);
         let mut no_packets = None;
         let filtering = Filtering::of(choice.tier);
-        let open = || Capture::with(&options.interfaces, &Ports::default(), filtering, BLOCKS);
+        let patience = sink.patience();
+        let open = || Capture::with(&options.interfaces, &Ports::default(), filtering, BLOCKS, patience);
         let mut captures = match options.puts.then(open).unwrap_or(Err(CaptureError::NoPacketSockets)) {
             _ if !options.puts => None,
             Ok(capture) => Some(Captures::new(capture, filtering)),

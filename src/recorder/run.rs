@@ -30,8 +30,8 @@ pub(super) const SURVEY: u64 = 1_000_000_000;
 /// recorded.
 const START: u64 = 5_000_000_000;
 /// Longest wait of the end for answers and for the last packets, nanoseconds: ending the recorder takes at most a second
-/// in all. The kernel keeps packets for up to 220 ms of it.
-const SETTLE: u64 = 500_000_000;
+/// in all. The kernel keeps packets for up to 420 ms of it.
+const SETTLE: u64 = 700_000_000;
 /// Pause between two rounds of that wait.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Rounds before a look for ended IOCs, and at the end: they take more than the ring holds. The limit ends them even

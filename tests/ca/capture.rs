@@ -4,7 +4,7 @@ use crate::not_run::{not_run, Needs};
 use crate::wire::{message, named, put, serve, version, words};
 use iocrec::ca::{Decoder, Limits, SERVICE};
 use iocrec::linux::version::running;
-use iocrec::net::capture::{Capture, CaptureError, Filtering};
+use iocrec::net::capture::{Capture, CaptureError, Filtering, BLOCKS};
 use iocrec::net::filter::MAX_PORTS;
 use iocrec::net::service::Ports;
 use iocrec::net::udp::places::ALL;
@@ -192,6 +192,54 @@ fn who_waits_for_a_ring_is_woken() {
     }
     println!("{waits} waits for {PUTS} puts");
     assert_eq!(capture.losses(), [0, 0]);
+}
+
+/// Where the kernel tells who connects, and nobody watches, packets are handed over some five times a second. None is lost.
+#[test]
+fn packets_wait_where_nobody_watches() {
+    const NAME: &str = "ca::capture::packets_wait_where_nobody_watches";
+    const PUTS: u32 = 200;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let server = listener.local_addr().expect("address");
+    let ports = Ports::of(&SERVICE, &[server.port()]);
+    let patience = Duration::from_millis(250);
+    let opened = Capture::with(&["lo".into()], &ports, Filtering::Stateful, BLOCKS, patience);
+    let mut capture = match opened {
+        Ok(capture) => capture,
+        Err(CaptureError::NotAllowed) => return not_run(NAME, Needs::Root),
+        Err(error) => panic!("{error}"),
+    };
+    capture.settle();
+    if capture.handed_over() < Duration::from_millis(400) {
+        return not_run(NAME, Needs::Kernel("one that describes itself (BTF), and its first PID namespace".into()));
+    }
+    let mut client = TcpStream::connect(server).expect("connect");
+    client.set_nodelay(true).expect("nodelay");
+    let putting = std::thread::spawn(move || {
+        for number in 0..PUTS {
+            client.write_all(&put(false, 7, number, &[f64::from(number)])).expect("write");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        client
+    });
+    let (mut puts, mut rounds, begin) = (Vec::new(), 0, Instant::now());
+    while puts.len() < PUTS as usize && wakes(&capture) {
+        rounds += 1;
+        // the second time those that came last: the kernel might still have been writing to the other ring
+        for _ in 0..2 {
+            capture.drain(&mut |packet| {
+                if let Some([0, 4, 0, 8, .., a, b, c, d, e, f, g, h]) = packet.bytes.last_chunk::<24>() {
+                    puts.push(f64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]));
+                    puts.dedup();
+                }
+            });
+            std::thread::sleep(Duration::from_millis(6));
+        }
+    }
+    let took = begin.elapsed();
+    drop(putting.join().expect("it puts"));
+    assert!(puts.iter().copied().eq((0..PUTS).map(f64::from)), "{} of {PUTS}, or not in order", puts.len());
+    assert!(rounds as u128 <= 3 + took.as_millis() / 150, "{rounds} rounds in {took:?}");
 }
 
 #[test]
@@ -400,7 +448,10 @@ fn little_option_memory_suffices() {
         }
         let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
         assert!(up.success());
-        let stateful = || Capture::with(&[], &Ports::default(), Filtering::Stateful, 4).expect("a capture");
+        let stateful = || {
+            let opened = Capture::with(&[], &Ports::default(), Filtering::Stateful, 4, Duration::ZERO);
+            opened.expect("a capture")
+        };
         let mut capture = stateful();
         capture.settle();
         assert_eq!(capture.refused(), None);

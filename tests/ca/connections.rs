@@ -210,7 +210,7 @@ fn a_gap_that_the_receiver_does_not_have_is_hardly_waited_for() {
     let answer = message(19, 6, 1, 1, 2, b"");
     let c = w.seq[0];
     w.raw(false, s, Some(c), 0, &answer);
-    w.wait(250);
+    w.wait(450);
     assert_eq!(w.facts(), [""; 0], "it may be late in the capture, and the order stays");
     w.wait(50);
     let facts = w.facts();

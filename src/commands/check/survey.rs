@@ -49,7 +49,8 @@ pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
     let mut no_deaths = if deaths.is_some() { lines } else { Vec::from_iter(refused) };
     no_deaths.extend(matches!(ends, Ends::Untold(_)).then(|| ends.to_string()));
     drop(deaths);
-    let mut opened = Capture::with(&[], &Ports::default(), Filtering::of(tier.tier), BLOCKS);
+    let filtering = Filtering::of(tier.tier);
+    let mut opened = Capture::with(&[], &Ports::default(), filtering, BLOCKS, Duration::ZERO);
     if let Ok(capture) = &mut opened {
         capture.settle();
     }

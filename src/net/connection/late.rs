@@ -16,8 +16,8 @@ const BEGINNING: u32 = 4 << 10;
 /// Bytes that may be late, at most: about a window.
 const MOST: u32 = 4 << 20;
 
-/// Time to wait, nanoseconds: the kernel hands over packets when they are up to 220 ms old.
-const PATIENCE: u64 = 300_000_000;
+/// Time to wait, nanoseconds: the kernel hands over packets when they are up to 420 ms old.
+const PATIENCE: u64 = 500_000_000;
 
 /// What waits.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Servers that have just ended.
 //!
-//! The last packets of a server come up to a fifth of a second after its end. Its socket is gone by then, perhaps its
+//! The last packets of a server come up to two fifths of a second after its end. Its socket is gone by then, perhaps its
 //! network namespace as well. So who listened at a port counts for some time on, unless another socket listens there.
 
 use crate::net::served::Served;
 
-/// How long, nanoseconds: packets are handed over after at most 220 ms, and a busy machine takes its time.
-const LASTS: u64 = 500_000_000;
+/// How long, nanoseconds: packets are handed over after at most 420 ms, and a busy machine takes its time.
+const LASTS: u64 = 700_000_000;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -37,9 +37,9 @@ use crate::recorder::circuits::server_threads::ServerThreads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
-/// Longest delay between a hit and the packets that caused it, nanoseconds: the kernel may keep them for a fifth of a second
-/// ([`crate::net::capture::HANDED_OVER`]). After this time only memory can name the circuit.
-const PACKETS_LAG: u64 = 400_000_000;
+/// Longest delay between a hit and the packets that caused it, nanoseconds: the kernel may keep them for two fifths of a second
+/// ([`crate::net::capture::Capture::handed_over`]). After this time only memory can name the circuit.
+const PACKETS_LAG: u64 = 600_000_000;
 
 /// Unwanted channels, or circuits that have ended, that are too few to look for those that belong together.
 const FEW: usize = 1024;
@@ -444,7 +444,7 @@ mod tests {
         bench.clock.monotonic.set(2 * SECOND + 50 * MILLISECOND);
         circuits.tie_threads(&mut bench.env(), false);
         assert_eq!(tied(&bench), 1, "the one whose circuit was seen later than its hit");
-        bench.clock.monotonic.set(2 * SECOND + 500 * MILLISECOND);
+        bench.clock.monotonic.set(2 * SECOND + 700 * MILLISECOND);
         circuits.tie_threads(&mut bench.env(), false);
         assert_eq!(tied(&bench), 2, "its packets would have come by now");
         circuits.server_threads.unknown.push(unknown(3, 3 * SECOND));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iocrec_log::event::{Fact, Loss, LossSource};
 
-use crate::net::capture::{Filtering, HANDED_OVER};
+use crate::net::capture::Filtering;
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
@@ -17,8 +17,9 @@ use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 /// Time after the last packet for which rounds go on, nanoseconds: longer than the decoder waits for a missing packet.
 const LULL: u64 = 1_000_000_000;
 /// Interval of these rounds, unless something waits, and of the decoder's work that becomes due with time: its times are
-/// seconds, and it looks at all connections of the last minute.
-const TICK: Duration = Duration::from_millis(200);
+/// seconds, and it looks at all connections of the last minute. Longer than the kernel mostly takes to hand over packets: where
+/// these wake the loop, it needs no rounds besides.
+const TICK: Duration = Duration::from_millis(300);
 /// Interval between looks at the network namespaces of the processes, nanoseconds: a process hardly ever changes its own.
 /// A namespace that could not be captured is tried again, too.
 pub(super) const LOOK_AGAIN: u64 = 5_000_000_000;
@@ -224,7 +225,8 @@ impl Source for ChannelAccess {
     fn stop(&mut self, cx: &mut Context<'_>) {
         // the end goes on with its rounds meanwhile: an IOC's hits would fill their buffers
         self.is_settled = self.captures.is_none();
-        self.handed_over = Some(cx.env.monotonic().saturating_add(HANDED_OVER.as_nanos() as u64));
+        let handed_over = self.captures.as_ref().map_or(Duration::ZERO, Captures::handed_over);
+        self.handed_over = Some(cx.env.monotonic().saturating_add(handed_over.as_nanos() as u64));
     }
 
     fn is_settled(&self) -> bool {
