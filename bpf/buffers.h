@@ -38,7 +38,7 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* Not 0: the agent sleeps until the next hit. */
+/* Not 0: the agent sleeps until the next hit, or, UNTIL_PUT, until the next put from outside. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -47,8 +47,8 @@ struct {
 } asleep SEC(".maps");
 
 /*
- * While hits come the agent polls every 50 ms; it is woken earlier only if a quarter of a ring is full. When none have
- * come for a while it sleeps, and the next one wakes it.
+ * While hits come the agent polls every 50 ms, or every 100 ms while they are few, and a put wakes it; it is woken earlier
+ * only if a quarter of a ring is full. When none have come for a while it sleeps, and the next one wakes it.
  */
 #define WAKE_AT (1 << 17)
 #define WAKE_AT_PUTS (PUTS_BYTES / 4)
@@ -102,12 +102,12 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 	if (!name) \
 		return count_lost(LOST_PROCESSING)
 
-INLINE int wakes_agent(void)
+INLINE int wakes_agent(int outside)
 {
 	__u32 zero = 0;
 	__u32 *sleeps = bpf_map_lookup_elem(&asleep, &zero);
 
-	if (!sleeps || !*sleeps)
+	if (!sleeps || !*sleeps || (*sleeps == UNTIL_PUT && !outside))
 		return 0;
 	*sleeps = 0;
 	return 1;
@@ -120,17 +120,17 @@ INLINE int wakes_agent(void)
 INLINE __u64 now(struct hit *hit)
 {
 	hit->time = bpf_ktime_get_ns();
-	if (wakes_agent())
+	if (wakes_agent(0))
 		return BPF_RB_FORCE_WAKEUP;
 	return (hit->time & 0x3c00) == 0 && bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT ?
 		       BPF_RB_FORCE_WAKEUP :
 		       BPF_RB_NO_WAKEUP;
 }
 
-INLINE __u64 now_of_put(struct hit *hit)
+INLINE __u64 now_of_put(struct hit *hit, int outside)
 {
 	hit->time = bpf_ktime_get_ns();
-	if (wakes_agent())
+	if (wakes_agent(outside))
 		return BPF_RB_FORCE_WAKEUP;
 	return (hit->time & 0x3c00) == 0 && (bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= WAKE_AT_PUTS ||
 					     bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT) ?
@@ -139,7 +139,7 @@ INLINE __u64 now_of_put(struct hit *hit)
 }
 
 #define SEND(regs, name, hit) bpf_ringbuf_submit(name, now(hit))
-#define SEND_PUT(regs, name, hit, outside) bpf_ringbuf_submit(name, now_of_put(hit))
+#define SEND_PUT(regs, name, hit, outside) bpf_ringbuf_submit(name, now_of_put(hit, outside))
 
 /* Reads up to ARRAY_BYTES; returns the number read. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)

@@ -203,6 +203,9 @@ struct process_layout {
 
 #define NO_OFFSET 0xffffffff
 
+/* In `asleep` (buffers.h): the agent sleeps until the next put from outside. */
+#define UNTIL_PUT 2
+
 /*
  * Both maps are hash tables, which have room for all entries. In front of each is an array in which a key has one
  * place: a look-up there costs a third of one in the hash table. An entry whose place is taken is only in the hash
@@ -373,6 +376,7 @@ enum numbers {
 	NUMBER_PLACE_FACTOR = PLACE_FACTOR,
 	NUMBER_NO_SEVERITY = NO_SEVERITY,
 	NUMBER_ASSERTION_BYTES = ASSERTION_BYTES,
+	NUMBER_UNTIL_PUT = UNTIL_PUT,
 };
 
 struct contract {

@@ -37,6 +37,8 @@ pub const PLACE_FACTOR: u32 = 0x9e37_79b1;
 pub const NO_SEVERITY: u64 = 0xff;
 /// Bytes of a file's name or of an expression in a failed assertion.
 pub const ASSERTION_BYTES: usize = 128;
+/// In `asleep`: the next put from outside wakes the agent.
+pub const UNTIL_PUT: u32 = 2;
 
 /// The numbers above with their names in C, except the bytes of an array.
 pub const NUMBERS: &[(&str, u32)] = &[
@@ -48,6 +50,7 @@ pub const NUMBERS: &[(&str, u32)] = &[
     ("PLACE_FACTOR", PLACE_FACTOR),
     ("NO_SEVERITY", NO_SEVERITY as u32),
     ("ASSERTION_BYTES", ASSERTION_BYTES as u32),
+    ("UNTIL_PUT", UNTIL_PUT),
 ];
 
 shared_enum! {

@@ -3,8 +3,8 @@
 //!
 //! Either way hits are copied into a `Batch` and processed from there, so that no code of ours runs inside libbpf. No
 //! hit wakes the agent by itself; the agent polls on a timer. Only when it has seen no hit for a while does it let the
-//! next one wake it ([`Transport::wake_at_next`]). No hit of a thread is handed over before an older one of
-//! the same thread (see `crate::bpf::batch`).
+//! next one wake it ([`Transport::wake_at_next`]); while there are but few, it lets the next put ([`Transport::wake_at_put`]).
+//! No hit of a thread is handed over before an older one of the same thread (see `crate::bpf::batch`).
 
 use std::cell::RefCell;
 use std::io;
@@ -17,7 +17,7 @@ use libbpf_rs::Object;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use crate::bpf::batch::Batch;
-use crate::bpf::contract::{self, map};
+use crate::bpf::contract::{self, map, UNTIL_PUT};
 use crate::bpf::diagnosis::diagnose;
 use crate::bpf::failure::Step;
 use crate::bpf::given::GivenHits;
@@ -30,6 +30,10 @@ use crate::linux::clock;
 
 /// Bytes of hits taken from the kernel at a time if they include no puts. The ring holds four times as much.
 const BATCH: usize = 128 * 1024;
+/// In `asleep`: the next hit wakes the agent.
+const UNTIL_HIT: u32 = 1;
+/// Bytes of hits that are few: a sixteenth of the ring.
+const FEW: usize = 32 * 1024;
 /// Time until such a hit is checked again.
 const INTERRUPTED: Duration = Duration::from_millis(1);
 
@@ -74,7 +78,7 @@ struct Rings {
     hits: Ring,
     puts: Ring,
     lost: Table<u32, u64>,
-    /// Not 0: the next hit wakes the agent, and sets this to 0.
+    /// Not 0: the next hit wakes the agent, and sets this to 0; [`UNTIL_PUT`]: the next put from outside.
     asleep: Table<u32, u32>,
 }
 
@@ -118,6 +122,10 @@ pub struct Transport {
     epoll: Epoll,
     /// Whether the next hit wakes the agent, as far as is known: no hit has come since that was asked for.
     is_set: bool,
+    /// The same for the next put from outside.
+    awaits_put: bool,
+    /// Whether what was taken last were many hits, or puts.
+    took_much: bool,
     lost_before: Lost,
 }
 
@@ -157,7 +165,8 @@ impl Transport {
             let added = epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0));
             added.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
         }
-        Ok(Transport { buffer, batch, epoll, is_set: false, lost_before: Lost::default() })
+        let (is_set, awaits_put, took_much) = (false, false, false);
+        Ok(Transport { buffer, batch, epoll, is_set, awaits_put, took_much, lost_before: Lost::default() })
     }
 
     /// Becomes readable when enough hits wait.
@@ -171,9 +180,10 @@ impl Transport {
         let Buffer::Rings(rings) = &self.buffer else { return Wake::Impossible };
         let Rings { hits, puts, asleep, .. } = &**rings;
         // first: a hit that comes before this is seen below, one that comes after it wakes the agent
-        if !self.is_set && asleep.set(0, 1).is_err() {
+        if !self.is_set && asleep.set(0, UNTIL_HIT).is_err() {
             return Wake::Impossible;
         }
+        self.awaits_put = false;
         let is_empty = hits.is_empty(hits.produced()) && puts.is_empty(puts.produced());
         self.is_set = is_empty && self.batch.borrow().is_empty();
         if self.is_set {
@@ -181,6 +191,18 @@ impl Transport {
         } else {
             Wake::HitsWait
         }
+    }
+
+    /// Makes the next put from outside wake the agent, if the hits that were taken last are few and none of them is a put.
+    /// Returns whether it does; else hits are to be taken as soon as usual.
+    pub fn wake_at_put(&mut self) -> bool {
+        let Buffer::Rings(rings) = &self.buffer else { return false };
+        if self.took_much || !self.awaits_put && rings.asleep.set(0, UNTIL_PUT).is_err() {
+            return false;
+        }
+        (self.is_set, self.awaits_put) = (false, true);
+        // a put that came before this is seen here, one that comes after it wakes the agent
+        rings.puts.is_empty(rings.puts.produced())
     }
 
     /// Hands over the waiting hits, those of each thread in order. True if there may be more.
@@ -200,6 +222,7 @@ impl Transport {
                         batch.bytes() < BATCH
                     });
                     self.is_set &= batch.is_empty();
+                    self.took_much = batch.bytes() > FEW;
                     work(&batch);
                     let more = batch.bytes() >= BATCH;
                     batch.clear(2 * BATCH);
@@ -208,6 +231,8 @@ impl Transport {
                     }
                     return more || done == Consumed::Waits;
                 }
+                // one of the puts may have woken the agent
+                (self.awaits_put, self.took_much) = (false, true);
                 // Most that is held back while an interrupted program writes a hit. Beyond that, completeness matters
                 // more than order.
                 let most = hits.size() + puts.size();

@@ -5,6 +5,7 @@ use crate::rig::spans::{spans, Span};
 use crate::rig::{epics_versions, json_lines, python, wait_until, Client, Ioc, Rig};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 const PORT: u16 = 5074;
 
@@ -223,4 +224,44 @@ fn what_asked_for_a_scan_is_known_in_earlier_generations() {
     for version in epics_versions().into_iter().step_by(2) {
         scene(&format!("scanning-{version}"), Some(&version), "ring");
     }
+}
+
+/// Voluntary context switches of the recorder's loop so far.
+fn wake_ups(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/status")).expect("its status");
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.expect("a count").trim().parse().expect("a number")
+}
+
+/// Beside an IOC of which a record processes ten times a second, the recorder wakes up as often, and for what it does each
+/// second, and not twice as often.
+#[test]
+fn few_hits_are_taken_ten_times_a_second() {
+    const TIME: Duration = Duration::from_secs(4);
+    const MOST: u64 = 17 * TIME.as_secs();
+    let Some(rig) = Rig::alone("few-hits") else { return };
+    let database = rig.path("few.db");
+    let records = r#"record(calc, "FEW:A") { field(SCAN, ".1 second") field(CALC, "A+1") field(INPA, "FEW:A") }
+        record(longout, "FEW:READY") {}"#;
+    std::fs::write(&database, records).expect("a file");
+    let ioc = rig.ioc("few-hits", PORT, &database, &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let pid = ioc.pid_argument();
+    let options = ["--pid", &pid, "--tier", "ring", "--no-resources", "--no-net"];
+    let mut recorder = rig.record(&options);
+    rig.wait_until_recording(&mut client, "FEW:READY", "both");
+    let mut least = u64::MAX;
+    // what the recorder looks at after its start, and the IOC's first beacons, end soon
+    for _ in 0..8 {
+        let before = wake_ups(recorder.pid());
+        std::thread::sleep(TIME);
+        least = least.min(wake_ups(recorder.pid()) - before);
+        if least <= MOST {
+            break;
+        }
+    }
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    assert!(least <= MOST, "{least} in {TIME:?}");
+    let processed = of(&spans(&rig), "FEW:A").len();
+    assert!(processed > 10 * TIME.as_secs() as usize / 2, "nothing is tested: {processed}");
 }

@@ -13,7 +13,7 @@ use crate::recorder::context::Context;
 use crate::recorder::hits::record_hit;
 use crate::recorder::registry::threads::NewThread;
 use crate::recorder::sources::calm::Calm;
-use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
+use crate::recorder::sources::{Lost, Resting, Source, ROUND, SLOW_ROUND, UNTIL_WOKEN};
 
 /// Interval between looks for ended threads, nanoseconds.
 const SWEEP: u64 = 10_000_000_000;
@@ -85,7 +85,8 @@ impl Source for Hits {
 
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
         if !self.calm.is_calm() {
-            return ROUND;
+            let is_slow = cx.patience >= SLOW_ROUND && self.transport.wake_at_put();
+            return if is_slow { SLOW_ROUND } else { ROUND };
         }
         match self.transport.wake_at_next() {
             Wake::Set => {
