@@ -256,9 +256,7 @@ impl Captures {
         set(&mut self.own, &wanted.get(&self.here).unwrap_or(&none).ports);
         let gone = self.others.extract_if(|namespace, other| match other {
             _ if wanted.contains_key(namespace) => false,
-            Other::Open { unwanted, .. } => {
-                now.saturating_sub(*unwanted.get_or_insert(now)) >= handed_over
-            }
+            Other::Open { unwanted, .. } => now.saturating_sub(*unwanted.get_or_insert(now)) >= handed_over,
             Other::Opening(..) | Other::Refused(..) => true,
         });
         for (_, other) in gone {

@@ -211,7 +211,10 @@ fn packets_wait_where_nobody_watches() {
     };
     capture.settle();
     if capture.handed_over() < Duration::from_millis(400) {
-        return not_run(NAME, Needs::Kernel("one that describes itself (BTF), and its first PID namespace".into()));
+        return not_run(
+            NAME,
+            Needs::Kernel("one that describes itself (BTF), and its first PID namespace".into()),
+        );
     }
     let mut client = TcpStream::connect(server).expect("connect");
     client.set_nodelay(true).expect("nodelay");
