@@ -155,9 +155,9 @@ impl Protocols {
     fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
         let mut all = self.all();
         // servers of both may have this port, or the client of one has that of the other
-        let is_shared = all.iter().all(|decoder| decoder.serves(namespace, segment));
-        let at = if !is_shared {
-            all.iter().position(|decoder| decoder.serves(namespace, segment))
+        let serves = all.each_ref().map(|decoder| decoder.serves(namespace, segment));
+        let at = if serves != [true; 2] {
+            serves.iter().position(|serves| *serves)
         } else if segment.length == 0 {
             // openings and ends, of whatever it is
             return all.into_iter().for_each(|decoder| decoder.segment(namespace, time, segment, out));
