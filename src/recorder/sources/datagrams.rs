@@ -18,8 +18,11 @@ use crate::recorder::senders::Senders;
 use crate::recorder::sources::calm::Calm;
 use crate::recorder::sources::channel_access::LOOK_AGAIN;
 use crate::recorder::sources::stamps::Stamps;
-use crate::recorder::sources::{Resting, Source, ROUND, UNTIL_WOKEN};
+use crate::recorder::sources::{Resting, Source, ROUND, SLOW_ROUND, UNTIL_WOKEN};
 
+/// Datagrams of a round that are few: while no more come, the socket's queue holds those of a longer one, too, also if a storm
+/// of some 1,500 a second begins in it.
+const FEW: usize = 8;
 /// Ports of servers that have answered, of which the last are kept.
 const MAX_ANSWERED: usize = 64;
 
@@ -33,6 +36,8 @@ pub struct Datagrams {
     counts: Counts,
     senders: Senders,
     calm: Calm,
+    /// Whether the last round had few.
+    are_few: bool,
     /// Time when the namespaces are looked at again, though nothing is known to have changed.
     look_again: u64,
     /// Facts; reused.
@@ -55,6 +60,7 @@ impl Datagrams {
             counts: Counts::default(),
             senders: Senders::default(),
             calm: Calm::default(),
+            are_few: false,
             look_again: 0,
             out: Vec::new(),
         }
@@ -150,15 +156,16 @@ impl Source for Datagrams {
         let now = cx.env.monotonic();
         let (counts, out) = (&mut self.counts, &mut self.out);
         let mut stamps = Stamps::new(&*cx.env.machine.clock, cx.env.wall_offset, now);
-        let mut any = false;
+        let mut taken = 0;
         self.places.drain(&mut |namespace, received| {
-            any = true;
+            taken += 1;
             let seen = Seen { namespace, interface: received.interface, time: stamps.time(received.wall) };
             if let Some(datagram) = Datagram::parse(received.bytes) {
                 counts.datagram(seen, &datagram, out);
             }
         });
-        self.calm.took(any, now);
+        self.calm.took(taken > 0, now);
+        self.are_few = taken <= FEW;
         self.hand_over(cx);
         false
     }
@@ -170,7 +177,7 @@ impl Source for Datagrams {
 
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
         if !self.calm.is_calm() {
-            return ROUND;
+            return if self.are_few && cx.patience >= SLOW_ROUND { SLOW_ROUND } else { ROUND };
         }
         self.calm.rests(cx.now);
         UNTIL_WOKEN
@@ -209,5 +216,26 @@ impl Source for Datagrams {
     fn finish(&mut self, cx: &mut Context<'_>) {
         self.counts.finish(cx.env.monotonic(), &mut self.out);
         self.hand_over(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::circuits::Circuits;
+    use crate::recorder::registry::Registry;
+
+    /// While few come nobody is in a hurry, but who watches.
+    #[test]
+    fn few_are_taken_less_often() {
+        let (iocs, circuits) = (Registry::default(), Circuits::default());
+        let mut source = Datagrams::new(&[], None);
+        let mut rest = |are_few, patience| {
+            source.are_few = are_few;
+            source.rest(&Resting { now: 1, patience, iocs: &iocs, circuits: &circuits })
+        };
+        assert_eq!(rest(true, 2 * SLOW_ROUND), SLOW_ROUND);
+        assert_eq!(rest(true, ROUND), ROUND);
+        assert_eq!(rest(false, 2 * SLOW_ROUND), ROUND, "a storm would not fit into the queue");
     }
 }

@@ -31,7 +31,7 @@ use crate::recorder::registry::Registry;
 /// Interval at which waiting hits and packets are taken while some come. The ring holds eight times the hits that a busy IOC (20,000
 /// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter is full.
 pub const ROUND: Duration = Duration::from_millis(50);
-/// The same while few hits come and none of them is a put, if nobody watches: a put wakes the recorder then.
+/// The same while few hits or datagrams come and none of the hits is a put, if nobody watches: a put wakes the recorder then.
 pub const SLOW_ROUND: Duration = Duration::from_millis(100);
 /// A source that rests for this long has nothing to do until a descriptor wakes the loop, or another source has changed
 /// something.
