@@ -2,9 +2,9 @@
 //!
 //! A block must hold the longest packet, 64 KiB on loopback and wherever the network stack joins segments; longer ones
 //! are cut and the rest counts as missing. The kernel hands a block over when it is full, or some time after it was begun
-//! ([`RETIRE`] and others), so that a lone packet is seen soon. A block that is handed over early is used up all the same: a reader that
-//! stays away for longer than [`BLOCKS`] times that can lose packets even if there are few. So there are many small
-//! blocks rather than a few large ones.
+//! ([`RETIRE`] and others), so that a lone packet is seen soon. A block that is handed over early is used up all the same: a
+//! reader that stays away for longer than [`BLOCKS`] times that can lose packets even if there are few. So there are many
+//! small blocks rather than a few large ones.
 
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};

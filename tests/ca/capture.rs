@@ -225,7 +225,7 @@ fn packets_wait_where_nobody_watches() {
         }
         client
     });
-    let (mut puts, mut rounds, begin) = (Vec::new(), 0, Instant::now());
+    let (mut puts, mut rounds, begin) = (Vec::new(), 0u128, Instant::now());
     while puts.len() < PUTS as usize && wakes(&capture) {
         rounds += 1;
         // the second time those that came last: the kernel might still have been writing to the other ring
@@ -242,7 +242,7 @@ fn packets_wait_where_nobody_watches() {
     let took = begin.elapsed();
     drop(putting.join().expect("it puts"));
     assert!(puts.iter().copied().eq((0..PUTS).map(f64::from)), "{} of {PUTS}, or not in order", puts.len());
-    assert!(rounds as u128 <= 3 + took.as_millis() / 150, "{rounds} rounds in {took:?}");
+    assert!(rounds <= 3 + took.as_millis() / 150, "{rounds} rounds in {took:?}");
 }
 
 #[test]
