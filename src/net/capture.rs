@@ -378,7 +378,7 @@ impl Capture {
     /// Prepares for passing on packets: the taps, and the programs that know the places of headers.
     pub(super) fn parts(&mut self) -> (&mut [Tap; 2], Option<&Stateful>) {
         self.adopt();
-        let [requests, answers] = &self.taps;
+        let [requests, answers] = &mut self.taps;
         requests.wait_with(answers);
         answers.wait_with(requests);
         (&mut self.taps, self.stateful.as_ref())

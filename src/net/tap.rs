@@ -26,6 +26,9 @@ const HELD: usize = 1 << 20;
 /// together, mostly within 0.1 ms, and some milliseconds apart on a busy machine.
 const TOGETHER: u8 = 5;
 
+/// Such waits that are left out after one in vain: a block that was full has begun other periods, and they stay apart.
+const APART: u8 = 15;
+
 /// Packets for which there is always room.
 const FEW: usize = 16;
 
@@ -58,6 +61,8 @@ pub(super) struct Tap {
     due: bool,
     /// Time of the newest packet that the ring has handed over.
     through: i64,
+    /// Waits for its ring that are left out.
+    apart: u8,
 }
 
 impl Tap {
@@ -84,6 +89,7 @@ impl Tap {
             held_bytes: 0,
             due: false,
             through: 0,
+            apart: 0,
         })
     }
 
@@ -181,13 +187,19 @@ impl Tap {
     /// Waits until the ring hands over its block, if the other one's has just timed out: the timers of both go together, and
     /// else the recorder would wake up twice for the packets of one moment. Only of a ring of full length, as the recorder's own
     /// namespace has: the short ones of many namespaces can't wait for each other.
-    pub fn wait_with(&self, other: &Tap) {
+    pub fn wait_with(&mut self, other: &Tap) {
         let (Some(ring), Some(other)) = (&self.ring, &other.ring) else { return };
         let is_long = ring.blocks() >= BLOCKS;
         if is_long && other.has_timed_out() && ring.block().is_none() && !ring.is_empty() {
+            if self.apart > 0 {
+                self.apart -= 1;
+                return;
+            }
             let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
             // what does not come now comes with the next wake-up
-            let _ = poll(&mut polled, TOGETHER);
+            if poll(&mut polled, TOGETHER) == Ok(0) {
+                self.apart = APART;
+            }
         }
     }
 
