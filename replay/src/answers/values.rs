@@ -26,8 +26,7 @@ use crate::recent::NOTED;
 use crate::shown_names::may_follow;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId, Value};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 impl Logs {
