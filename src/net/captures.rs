@@ -334,6 +334,11 @@ impl Captures {
         self.open().map(|(namespace, _)| namespace).collect()
     }
 
+    /// Whether one is on its way in another namespace.
+    pub fn is_opening(&self) -> bool {
+        self.others.values().any(|other| matches!(other, Other::Opening(..)))
+    }
+
     /// Whether every wanted namespace is either captured or refused, and no other one.
     pub fn settled(&self) -> bool {
         let changes =

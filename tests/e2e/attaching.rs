@@ -84,6 +84,39 @@ fn an_ioc_in_a_network_of_its_own() {
     assert_eq!(put["client_host"], "console-3", "{put}");
 }
 
+/// Whoever has read that an IOC is recorded may rely on it: the first put after it is there by its packet, too, from a channel
+/// that was open before. So it is with several IOCs, in the recorder's network and in another.
+#[test]
+fn the_first_put_after_it_says_that_it_records() {
+    let Some(inside) = Rig::new("attach-first") else { return };
+    let far = inside.ioc("far", PORT, "first.db", &[]);
+    let mut far_client = inside.client("libca", &[PORT], &[]);
+    far_client.connect("ONE:SP");
+    let Some(rig) = Rig::new("attach-first") else { return };
+    let near = rig.ioc("near", PORT, "first.db", &[]);
+    let second = rig.ioc("second", PORT + 10, "second.db", &[]);
+    let mut client = rig.client("libca", &[PORT, PORT + 10], &[]);
+    client.connect("ONE:SP");
+    client.connect("TWO:SP");
+    let pids = [&far, &near, &second].map(|ioc| ioc.pid_argument());
+    let arguments: Vec<&str> = pids.iter().flat_map(|pid| ["--pid", pid]).collect();
+    for round in 1..=4 {
+        let mut recorder = rig.record(&arguments);
+        wait_until("all are recorded", || recorder.errors().matches("recording ").count() >= 3);
+        let value = json!(f64::from(round));
+        far_client.put("ONE:SP", 6, value.clone(), true);
+        client.put("ONE:SP", 6, value.clone(), true);
+        client.put("TWO:SP", 6, value.clone(), true);
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        for (ioc, pv) in [("far", "ONE:SP"), ("near", "ONE:SP"), ("second", "TWO:SP")] {
+            let puts = rig.puts(&["--ioc", ioc, "--pv", pv]);
+            let put = puts.iter().find(|put| put["requested"] == value);
+            let put = put.unwrap_or_else(|| panic!("round {round}: none of {ioc}: {puts:#?}"));
+            assert_eq!(put["source"], "both", "round {round}: {put}");
+        }
+    }
+}
+
 /// A program in C with its own shell, whose `exit` is what ends it.
 #[test]
 fn the_soft_ioc_of_epics_base() {

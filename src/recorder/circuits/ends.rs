@@ -33,6 +33,8 @@ const PAUSE: u64 = 100_000_000;
 const LACKING: u64 = 1_000_000_000;
 /// Least time between two looks, as a multiple of the processor time of the last one.
 const SHARE: u64 = 30;
+/// The same where a server is new: until the look, nothing of what its clients send is captured.
+const SHARE_OF_NEW: u64 = 4;
 /// Descriptors to read of one process: an IOC has some hundreds, and one that has a million must not keep the others
 /// waiting.
 const MAX_HELD: usize = 65_536;
@@ -201,9 +203,13 @@ pub struct EndFinder {
     places: Places,
     /// Whether the places have changed since the last look.
     moved: bool,
+    /// Whether no look at these places has been taken yet.
+    is_behind: bool,
     searcher: Option<Searcher>,
     busy: bool,
     next_look: u64,
+    /// Time of the last look, and the processor time that it took.
+    looked: (u64, u64),
     open: KeyedMap<CircuitId, Open>,
     /// Circuits in the look that is under way.
     asked: Vec<CircuitId>,
@@ -224,7 +230,9 @@ impl EndFinder {
     pub fn set_places(&mut self, places: Places) {
         if places != self.places {
             self.places = places;
-            self.moved = true;
+            (self.moved, self.is_behind) = (true, true);
+            let (time, took) = self.looked;
+            self.next_look = self.next_look.min(time.saturating_add(took.saturating_mul(SHARE_OF_NEW)));
             // a process that was not recorded when its circuit was looked for may be recorded by now
             self.open.values_mut().filter(|open| open.is_placed).for_each(|open| open.tries = TRIES);
         }
@@ -318,10 +326,19 @@ impl EndFinder {
         self.busy || self.moved || !self.doubted.is_empty() || self.open.values().any(|open| open.tries > 0)
     }
 
+    /// Whether the places that it was given last have been looked at.
+    pub fn is_placed(&self) -> bool {
+        !self.is_behind
+    }
+
     fn take(&mut self, now: u64, look: Look, events: &mut Vec<Event>) -> (Vec<Served>, Places) {
         self.busy = false;
+        self.is_behind &= look.places != self.places;
+        self.looked = (now, look.took);
         let pause = if look.lacks_some { LACKING } else { PAUSE };
-        self.next_look = now.saturating_add(pause.max(look.took.saturating_mul(SHARE)));
+        let share = if self.is_behind { SHARE_OF_NEW } else { SHARE };
+        let pause = if self.is_behind { 0 } else { pause };
+        self.next_look = now.saturating_add(pause.max(look.took.saturating_mul(share)));
         // listening sockets have no owner then, either
         self.moved |= look.lacks_some;
         let served = look.served();

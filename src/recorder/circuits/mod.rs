@@ -203,6 +203,11 @@ impl Circuits {
         &self.places
     }
 
+    /// Whether those that it was given last are looked at by now: before that, none of their packets are captured.
+    pub fn is_placed(&self) -> bool {
+        self.ends.is_placed()
+    }
+
     /// Sets the namespaces whose packets are captured; those that were not before, since that time.
     pub fn set_captured(&mut self, since: u64, namespaces: &[Namespace]) {
         self.protocols.set_captured(since, namespaces);
@@ -417,6 +422,20 @@ mod tests {
         );
     }
 
+    /// A packet between 10.0.0.1:45000, a client, and 10.0.0.2:5064, as far as it is read: flags, numbers and payload of TCP.
+    fn packet(from_client: bool, flags: u8, [sequence, acknowledged]: [u32; 2], payload: &[u8]) -> Vec<u8> {
+        let length = 40 + payload.len() as u8;
+        let (client, server) = (([10, 0, 0, 1], 45000_u16), ([10, 0, 0, 2], 5064));
+        let (source, destination) = if from_client { (client, server) } else { (server, client) };
+        let mut packet = vec![0x45, 0, 0, length, 0, 0, 0, 0, 64, 6, 0, 0];
+        packet.extend([source.0, destination.0].concat());
+        packet.extend([source.1.to_be_bytes(), destination.1.to_be_bytes()].concat());
+        packet.extend([sequence.to_be_bytes(), acknowledged.to_be_bytes()].concat());
+        packet.extend([0x50, flags, 1, 0, 0, 0, 0, 0]);
+        packet.extend(payload);
+        packet
+    }
+
     /// While the end of a circuit and the beginning of the next one from the same port are still in the packets' ring, the old
     /// one seems open. It is not the one that a thread serves that has its first hit then.
     #[test]
@@ -436,14 +455,24 @@ mod tests {
             let is_tie = |fact: &&Fact| matches!(fact, Fact::ServerThread(_));
             bench.facts().iter().filter(is_tie).count()
         };
-        circuits.seed_client(0, SECOND, server, &client("before"));
+        // its opening, the answer, and its first message: VERSION
+        let version = [0, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 0];
+        for (from_client, flags, numbers, payload) in [
+            (true, 0x02, [100, 0], &[][..]),
+            (false, 0x12, [200, 101], &[]),
+            (true, 0x18, [101, 201], &version),
+        ] {
+            let packet = packet(from_client, flags, numbers, payload);
+            circuits.packet(0, SECOND, &packet, packet.len());
+        }
         let unknown =
             |thread, time| Unknown { thread, time, noted: time, client: client("x"), namespace: 0, server };
-        circuits.server_threads.unknown.push(unknown(1, SECOND - MILLISECOND));
+        circuits.server_threads.unknown.push(unknown(0, SECOND - MILLISECOND));
+        circuits.server_threads.unknown.push(unknown(1, SECOND));
         circuits.server_threads.unknown.push(unknown(2, 2 * SECOND));
         bench.clock.monotonic.set(2 * SECOND + 50 * MILLISECOND);
         circuits.tie_threads(&mut bench.env(), false);
-        assert_eq!(tied(&bench), 1, "the one whose circuit was seen later than its hit");
+        assert_eq!(tied(&bench), 1, "of these the packets have come, and the first one began its circuit earlier");
         bench.clock.monotonic.set(2 * SECOND + 700 * MILLISECOND);
         circuits.tie_threads(&mut bench.env(), false);
         assert_eq!(tied(&bench), 2, "its packets would have come by now");
@@ -451,5 +480,11 @@ mod tests {
         bench.clock.monotonic.set(3 * SECOND);
         circuits.finish(&mut bench.env());
         assert_eq!(tied(&bench), 3, "no more packets come");
+        let mut circuits = Circuits::default();
+        circuits.seed_client(0, SECOND, server, &client("before"));
+        circuits.server_threads.unknown.push(unknown(4, 4 * SECOND));
+        bench.clock.monotonic.set(4 * SECOND);
+        circuits.tie_threads(&mut bench.env(), false);
+        assert_eq!(tied(&bench), 4, "no packets show the beginning of a circuit from before the capture");
     }
 }

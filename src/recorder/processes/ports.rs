@@ -89,7 +89,7 @@ impl PortSearch {
     pub fn is_through(&self) -> bool {
         // wait for a server that might be an IOC, but not for one that does not answer
         let waits = self.suspects.values().any(|since| since.elapsed() < SUSPECTED);
-        !self.is_asked && self.next != 0 && !waits
+        !self.is_asked && !self.is_asked_of_young && self.next != 0 && !waits
     }
 
     /// Whether it waits for the servers among all processes, and for those among young IOCs.

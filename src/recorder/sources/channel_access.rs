@@ -40,6 +40,8 @@ pub struct ChannelAccess {
     handed_over: Option<u64>,
     /// Whether that time has come.
     is_settled: bool,
+    /// Whether the packets of all servers that are known are captured, where they can be.
+    is_through: bool,
     /// When the interfaces that were named were there last, as before.
     watched: u64,
 }
@@ -55,6 +57,7 @@ impl ChannelAccess {
             look_again: 0,
             handed_over: None,
             is_settled: true,
+            is_through: true,
             watched: 0,
         }
     }
@@ -70,6 +73,13 @@ impl ChannelAccess {
         } else if self.captures.as_ref().is_some_and(|captures| !captures.settled()) {
             self.capture_places(cx, now);
         }
+        self.look_through(cx);
+    }
+
+    /// Finds out whether a capture is still to come.
+    fn look_through(&mut self, cx: &Context<'_>) {
+        let is_opening = self.captures.as_ref().is_some_and(Captures::is_opening);
+        self.is_through = cx.circuits.is_placed() && !is_opening;
     }
 
     fn count_lost(&mut self) {
@@ -208,6 +218,7 @@ impl Source for ChannelAccess {
             let now = cx.env.now;
             self.capture_places(cx, now);
             self.note_not_captured(cx);
+            self.look_through(cx);
         }
         cx.circuits.seed(&mut cx.env, cx.iocs);
     }
@@ -227,6 +238,10 @@ impl Source for ChannelAccess {
         self.is_settled = self.captures.is_none();
         let handed_over = self.captures.as_ref().map_or(Duration::ZERO, Captures::handed_over);
         self.handed_over = Some(cx.env.monotonic().saturating_add(handed_over.as_nanos() as u64));
+    }
+
+    fn is_through(&self) -> bool {
+        self.is_through
     }
 
     fn is_settled(&self) -> bool {

@@ -105,7 +105,7 @@ pub trait Source {
         Vec::new()
     }
 
-    /// Whether every IOC has been found that was running at the start. The start waits for that, for some seconds.
+    /// Whether every IOC has been found that was running at the start, and is recorded. The start waits for that, for some seconds.
     fn is_through(&self) -> bool {
         true
     }
