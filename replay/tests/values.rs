@@ -577,10 +577,9 @@ fn a_recorder_that_leaves_out_records_ends_no_gap_of_them() {
     });
     let without = Ioc { not_probed: vec![NO_PROCESSING.to_owned()], ..demo.unwrap() };
     // it comes when nobody records, or before and goes on
-    for (since, until, expected) in [
-        (30, 65, vec![format!("{nobody}40"), format!("{left_out}50")]),
-        (5, 50, vec![format!("{nobody}40")]),
-    ] {
+    for (since, until, expected) in
+        [(30, 65, vec![format!("{nobody}40"), format!("{left_out}50")]), (5, 50, vec![format!("{nobody}40")])]
+    {
         let place = tempfile::tempdir().unwrap();
         write_events(&place.path().join("first"), "box1", 7, first());
         let end = (until * SECOND, Fact::Mark("end".into()));

@@ -9,8 +9,8 @@
 
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
-use super::peers::{self, Ends, Peers, Place};
 use super::numbered::Keyed;
+use super::peers::{self, Ends, Peers, Place};
 use super::{run, value};
 use epics::pv::{link_target, Pv};
 use foldhash::fast::RandomState;

@@ -472,7 +472,11 @@ mod tests {
         circuits.server_threads.unknown.push(unknown(2, 2 * SECOND));
         bench.clock.monotonic.set(2 * SECOND + 50 * MILLISECOND);
         circuits.tie_threads(&mut bench.env(), false);
-        assert_eq!(tied(&bench), 1, "of these the packets have come, and the first one began its circuit earlier");
+        assert_eq!(
+            tied(&bench),
+            1,
+            "of these the packets have come, and the first one began its circuit earlier"
+        );
         bench.clock.monotonic.set(2 * SECOND + 700 * MILLISECOND);
         circuits.tie_threads(&mut bench.env(), false);
         assert_eq!(tied(&bench), 2, "its packets would have come by now");
