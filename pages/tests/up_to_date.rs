@@ -93,7 +93,7 @@ fn bash_completes_commands_options_and_values() {
         ["otlp", "otlp-proto", "otlp-proto-delimited"]
     );
     assert_eq!(offered("iocreplay", &["iocreplay", "records", "--u"]), Vec::<String>::new());
-    assert_eq!(offered("iocreplay", &["iocreplay", "puts", "--u"]), ["--until", "--user", "--utc"]);
+    assert_eq!(offered("iocreplay", &["iocreplay", "puts", "--up"]), ["--updates"]);
     assert_eq!(offered("iocreplay", &["iocreplay", "puts", "-o", "x"]), ["compopt -o default"]);
     assert_eq!(offered("iocreplay", &["iocreplay", "puts", "lo"]), ["compopt -o default"]);
     assert_eq!(offered("iocreplay", &["iocreplay", "puts", "--since", ""]), Vec::<String>::new());

@@ -43,7 +43,7 @@ fn asked_late(ms: u64) -> Vec<String> {
 /// The server's channel has no name then.
 #[test]
 fn what_comes_too_late_is_a_loss() {
-    for (ms, is_late) in [(100, false), (290, false), (310, true), (2000, true)] {
+    for (ms, is_late) in [(100, false), (490, false), (510, true), (2000, true)] {
         let facts = asked_late(ms);
         let is_named = facts.iter().any(|fact| fact.ends_with(" T:AO cid Some(1) sid Some(2)"));
         let length = create(1, "T:AO").len();
