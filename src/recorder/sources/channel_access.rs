@@ -20,6 +20,9 @@ const LULL: u64 = 1_000_000_000;
 /// seconds, and it looks at all connections of the last minute. Longer than the kernel mostly takes to hand over packets: where
 /// these wake the loop, it needs no rounds besides.
 const TICK: Duration = Duration::from_millis(300);
+/// The same while packets wait for those of another ring. These mostly wake the loop before; if not, a packet is passed on
+/// within 600 ms all the same, of which the kernel may have kept it for 400: who waits for packets waits no longer.
+const HELD: Duration = Duration::from_millis(200);
 /// Interval between looks at the network namespaces of the processes, nanoseconds: a process hardly ever changes its own.
 /// A namespace that could not be captured is tried again, too.
 pub(super) const LOOK_AGAIN: u64 = 5_000_000_000;
@@ -140,6 +143,19 @@ impl ChannelAccess {
     }
 }
 
+/// How long the loop may rest: by whether packets wait for older ones, whether the kernel has some that are still to be handed
+/// over, and whether none have come for a while.
+fn pause(holds: bool, is_awaited: bool, is_quiet: bool) -> Duration {
+    match (holds, is_awaited) {
+        // what they wait for wakes the loop
+        (true, true) => HELD,
+        (true, false) => ROUND,
+        // the kernel wakes the loop when it hands over packets
+        (false, _) if is_quiet => UNTIL_WOKEN,
+        (false, _) => TICK,
+    }
+}
+
 impl Source for ChannelAccess {
     fn descriptors(&self) -> Vec<RawFd> {
         self.captures.iter().flat_map(Captures::fds).collect()
@@ -199,15 +215,10 @@ impl Source for ChannelAccess {
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
         let Some(captures) = &self.captures else { return UNTIL_WOKEN };
         let is_quiet = cx.now.saturating_sub(self.last_packet) >= LULL;
-        // what packets wait for wakes the loop
-        let waits = captures.holds() && !captures.is_awaited();
-        if waits || !captures.settled() || cx.circuits.is_busy() {
+        if !captures.settled() || cx.circuits.is_busy() {
             ROUND
-        } else if is_quiet && !captures.holds() {
-            // the kernel wakes the loop when it hands over packets
-            UNTIL_WOKEN
         } else {
-            TICK
+            pause(captures.holds(), captures.is_awaited(), is_quiet)
         }
     }
 
@@ -312,6 +323,17 @@ mod tests {
         assert_eq!(look(8 * SECOND, None, false), [0u64; 0]);
         assert_eq!(look(10 * SECOND, Some(("gone0", NOBODY)), false), [0u64; 0]);
         assert_eq!(look(11 * SECOND, None, true), [8 * SECOND], "it has not come back");
+    }
+
+    /// A put may wait for what its server sends now and then: the next of that is handed over up to 400 ms after the put was.
+    #[test]
+    fn what_waits_for_another_ring_does_not_wait_too_long() {
+        for is_quiet in [false, true] {
+            let longest = Duration::from_millis(600 - 400);
+            assert!(pause(true, true, is_quiet) <= longest, "threads are tied without packets after 600 ms");
+            assert_eq!(pause(true, false, is_quiet), ROUND, "nothing else wakes the loop");
+        }
+        assert_eq!([pause(false, true, true), pause(false, true, false)], [UNTIL_WOKEN, TICK]);
     }
 
     /// Between the opening of the captures and the first look.
