@@ -187,7 +187,8 @@ impl Capture {
         let all = interfaces.iter().any(|name| name == "any");
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         let indices = indices(&interfaces)?;
-        let is_told = filtering == Filtering::Stateful && connects::may_be_told();
+        let is_stateful = filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES;
+        let is_told = is_stateful && connects::may_be_told();
         let is_patient = patience >= Duration::from_millis(RETIRE_LATE.into());
         let retire = match (is_told, is_patient) {
             (false, _) => RETIRE_SOON,
@@ -210,7 +211,7 @@ impl Capture {
             }
         }
         let mut loading = None;
-        if filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES {
+        if is_stateful {
             // smaller captures are those of further namespaces
             let flows = stateful::FLOWS * blocks as u32 / BLOCKS as u32;
             let (loaded, receiver) = channel();
@@ -232,7 +233,8 @@ impl Capture {
             indices,
             has_moved: false,
             tells: false,
-            patience,
+            // packets of other namespaces wait for these, and these for them: none wait for longer there
+            patience: if is_told { patience } else { Duration::ZERO },
             handed_over: handed_over(retire),
         })
     }
@@ -395,7 +397,7 @@ impl Capture {
         self.taps.iter().any(Tap::is_awaited)
     }
 
-    /// How long a packet may wait in the kernel, as was asked for.
+    /// How long a packet may wait in the kernel, as was asked for; 0 if the clients must be found meanwhile.
     pub fn patience(&self) -> Duration {
         self.patience
     }
@@ -491,6 +493,24 @@ pub(crate) fn indices(names: &[String]) -> Result<Vec<u32>, CaptureError> {
 mod tests {
     use super::*;
     use crate::not_run::{not_run, Needs};
+
+    /// A stateless filter tells of no client, whatever was asked for.
+    #[test]
+    fn of_many_named_interfaces_packets_come_soon() {
+        let named = vec!["lo".to_string(); stateful::INTERFACES + 1];
+        let second = Duration::from_secs(1);
+        match Capture::with(&named, &Ports::default(), Filtering::Stateful, BLOCKS, second) {
+            Ok(capture) => {
+                assert!(!capture.is_loading());
+                assert_eq!(capture.handed_over(), handed_over(RETIRE_SOON));
+                assert_eq!(capture.patience(), Duration::ZERO, "nor those of other namespaces later");
+            }
+            Err(error) => {
+                let name = "capture::of_many_named_interfaces_packets_come_soon";
+                not_run(name, Needs::root_or_kernel(error.to_string()));
+            }
+        }
+    }
 
     /// The programs take their time to load.
     #[test]
