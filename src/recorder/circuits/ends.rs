@@ -7,7 +7,8 @@
 //!
 //! A look reads the sockets of each namespace and the descriptors of the recorded processes. It runs on its own thread,
 //! since a machine with many connections takes long over it. It runs only when there is something new, at most ten
-//! times a second, and uses at most a thirtieth of a processor.
+//! times a second, and uses at most a thirtieth of a processor; until it has looked at a new server a fifth, and without a
+//! pause.
 //!
 //! Not seen: a client behind address translation (NAT), whose own end has other numbers; and the server where a process
 //! that is not recorded shares the listening socket.
