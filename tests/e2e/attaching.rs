@@ -117,6 +117,40 @@ fn the_first_put_after_it_says_that_it_records() {
     }
 }
 
+/// The capture of another network namespace is opened once an IOC is found there: until then its clients' puts have no packets,
+/// and the log says so.
+#[test]
+fn puts_before_the_packets_of_a_new_ioc_are_in_a_gap() {
+    let Some(inside) = Rig::new("attach-later") else { return };
+    let mut client = inside.client("libca", &[PORT], &[]);
+    let Some(rig) = Rig::new("attach-later") else { return };
+    let mut recorder = rig.record(&["--only", "ONE:*"]);
+    // its first line comes when it has examined all processes
+    wait_until("it records", || !recorder.errors().is_empty());
+    let ioc = rig.ioc_beside(client.pid(), "later", PORT, "first.db", &[]);
+    client.connect("ONE:SP");
+    let mut made = 0;
+    let puts = || rig.puts(&["--pv", "ONE:SP", "--ioc", "later", "--utc"]);
+    wait_until("packets are captured", || {
+        for _ in 0..50 {
+            made += 1;
+            client.put("ONE:SP", 6, json!(f64::from(made)), true);
+        }
+        puts().iter().any(|put| put["source"] == "both")
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let iocs = json_lines(&rig.replay("iocs", &["--json", "--utc"]).stdout);
+    let told = iocs.iter().find(|line| line["pid"] == ioc.pid()).expect("the IOC");
+    assert_eq!(told["ca_ports"], json!([PORT]), "{told}");
+    // to the millisecond, as gaps are
+    let moment = |time: &Value| time.as_str().and_then(|time| time.get(..23)).map(str::to_owned);
+    let gaps = told["gaps"].as_array().cloned().unwrap_or_default();
+    let last = gaps.iter().filter_map(|gap| moment(&gap["to"])).max();
+    for put in puts().iter().filter(|put| put["source"] == "probe") {
+        assert!(moment(&put["time"]) <= last, "it is in no gap: {put}, {gaps:?}");
+    }
+}
+
 /// A program in C with its own shell, whose `exit` is what ends it.
 #[test]
 fn the_soft_ioc_of_epics_base() {

@@ -4,9 +4,9 @@
 //! IOC's start, or its last hit). The time between was not seen: a gap, like a loss. Logs of older recorders have
 //! neither, and show no gaps.
 //!
-//! The packets of an IOC's clients are captured from when its ports are found, which the recorder notes by describing the
-//! IOC anew. Of one that started beside the recorder, the time until then is a gap as well. So is that from the recorder's begin
-//! on of an older one that is recorded by its packets alone, unless it is the moment in which a recorder that begins looks around.
+//! Once the packets of an IOC's clients are captured, the recorder describes the IOC anew, with its ports. Of one that
+//! started beside the recorder, the time until then is a gap as well. So is that from the recorder's begin on of an older one
+//! that is recorded by its packets alone, unless it is the moment in which a recorder that begins looks around.
 
 use crate::reading::ended_unseen::UNSEEN;
 use crate::time::Zone;
@@ -24,7 +24,7 @@ const MAX_CAUSE: usize = 200;
 /// Within this time a recorder that begins has found the ports of the IOCs that run; nanoseconds.
 const AT_ONCE: u64 = 1_000_000_000;
 /// The reason of a gap in which an IOC's ports were not known.
-const NO_PORTS: &str = "packets of its clients, perhaps: its ports were not found before";
+const NO_PORTS: &str = "packets of its clients, perhaps: its ports were not captured before";
 
 /// A span of time in which an IOC's hits were recorded, and the gap before it, in wall-clock time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -116,6 +116,8 @@ pub(super) fn end(
         None => (ioc.dying.time(now), ioc.dying.how(status)),
     };
     cx.env.messages.push(format!("{} has ended: {how}", ioc.label()));
+    // until then packets of its clients were missing
+    ioc.tell_ports(&mut cx.env, time);
     cx.env.push(time, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
     keep_ports(&mut cx.env, now, &mut ioc);
 }

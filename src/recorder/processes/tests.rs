@@ -56,6 +56,8 @@ fn info() -> ProcessInfo {
 impl Bed {
     /// Handles a report of the process that began at `start`. Returns the facts handed to the sink.
     fn report(&mut self, start: u64, finding: Finding) -> Vec<Fact> {
+        // what was known before is captured by now
+        self.bench.iocs.iter_mut().for_each(|ioc| ioc.is_captured = true);
         let report = Report { pid: PID, start, finding };
         self.processes.work_on(&mut self.bench.context(), report);
         self.facts()
@@ -438,6 +440,21 @@ fn a_server_may_come_to_be_an_ioc() {
     assert_eq!(only_ioc(&facts).ca_ports, [5064]);
     assert_eq!(bed.report(0, serves(&[5064])), [], "nothing new");
     assert_eq!(only_ioc(&bed.report(0, serves(&[5066]))).ca_ports, [5066]);
+}
+
+/// What its clients send before that is missing.
+#[test]
+fn ports_are_told_once_packets_are_captured_there() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    let report = Report { pid: PID, start: 0, finding: serves(&[5064]) };
+    bed.processes.work_on(&mut bed.bench.context(), report);
+    assert_eq!(bed.facts(), [], "nothing is captured there yet");
+    bed.bench.with(PID, |ioc, env| ioc.tell_ports(env, SECOND));
+    assert_eq!(only_ioc(&bed.facts()).ca_ports, [5064]);
+    bed.bench.with(PID, |ioc, env| ioc.tell_ports(env, 2 * SECOND));
+    assert_eq!(bed.facts(), [], "nothing new");
 }
 
 /// Where others have millions of descriptors a search of all processes takes long.

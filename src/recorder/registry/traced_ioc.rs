@@ -86,6 +86,9 @@ pub struct TracedIoc {
     pub pva_search: Option<u16>,
     /// TCP ports at which it may serve PVAccess: they are captured, and told once packets have shown that.
     pub guessed: Vec<u16>,
+    /// Whether the packets of its clients are captured, where they can be. Until then the log does not have its ports: from
+    /// when it has them, nothing is missing.
+    pub is_captured: bool,
     /// The fact as the log has it.
     announced: Option<Ioc>,
     /// The IOC as last inspected; `None`: a CA server that is not EPICS Base.
@@ -167,6 +170,8 @@ impl TracedIoc {
             container: None,
             pva_search: None,
             guessed: Vec::new(),
+            // of others no gap is told
+            is_captured: process.is_none(),
             announced: None,
             process,
             database_is_gone: false,
@@ -223,9 +228,22 @@ impl TracedIoc {
         }
     }
 
+    /// Tells its ports, if they are known: packets are captured there by now, if ever.
+    pub fn tell_ports(&mut self, env: &mut Env<'_>, time: u64) {
+        let is_known = !self.about.ca_ports.is_empty() || !self.about.pva_ports.is_empty();
+        if is_known && !self.is_captured {
+            self.is_captured = true;
+            self.announce(env, time);
+        }
+    }
+
     /// Hands the fact about it to the sink if that has changed, at first with that about its container.
     pub fn announce(&mut self, env: &mut Env<'_>, time: u64) {
-        let fact = Ioc { not_probed: self.shortfalls.lines(), ..self.about.clone() };
+        let mut fact = Ioc { not_probed: self.shortfalls.lines(), ..self.about.clone() };
+        if !self.is_captured {
+            fact.ca_ports.clear();
+            fact.pva_ports.clear();
+        }
         if self.announced.as_ref() != Some(&fact) {
             self.announced = Some(fact.clone());
             env.push(time, Fact::from(fact));

@@ -76,13 +76,19 @@ impl ChannelAccess {
         } else if self.captures.as_ref().is_some_and(|captures| !captures.settled()) {
             self.capture_places(cx, now);
         }
-        self.look_through(cx);
+        // the places of what has changed are set first
+        if !cx.changed {
+            self.look_through(cx);
+        }
     }
 
-    /// Finds out whether a capture is still to come.
-    fn look_through(&mut self, cx: &Context<'_>) {
+    /// Finds out whether a capture is still to come. If not, the log gets the ports of the IOCs.
+    fn look_through(&mut self, cx: &mut Context<'_>) {
         let is_opening = self.captures.as_ref().is_some_and(Captures::is_opening);
         self.is_through = cx.circuits.is_placed() && !is_opening;
+        if self.is_through {
+            tell_ports(cx);
+        }
     }
 
     fn count_lost(&mut self) {
@@ -154,6 +160,13 @@ fn pause(holds: bool, is_awaited: bool, is_quiet: bool) -> Duration {
         (false, _) if is_quiet => UNTIL_WOKEN,
         (false, _) => TICK,
     }
+}
+
+/// Tells the ports of all IOCs: packets are captured there by now, if ever.
+fn tell_ports(cx: &mut Context<'_>) {
+    // later than the last packet that was missed
+    let now = cx.env.monotonic();
+    cx.iocs.iter_mut().for_each(|ioc| ioc.tell_ports(&mut cx.env, now));
 }
 
 impl Source for ChannelAccess {
@@ -229,8 +242,8 @@ impl Source for ChannelAccess {
             let now = cx.env.now;
             self.capture_places(cx, now);
             self.note_not_captured(cx);
-            self.look_through(cx);
         }
+        self.look_through(cx);
         cx.circuits.seed(&mut cx.env, cx.iocs);
     }
 
@@ -247,6 +260,7 @@ impl Source for ChannelAccess {
     fn stop(&mut self, cx: &mut Context<'_>) {
         // the end goes on with its rounds meanwhile: an IOC's hits would fill their buffers
         self.is_settled = self.captures.is_none();
+        tell_ports(cx);
         let handed_over = self.captures.as_ref().map_or(Duration::ZERO, Captures::handed_over);
         self.handed_over = Some(cx.env.monotonic().saturating_add(handed_over.as_nanos() as u64));
     }
