@@ -339,6 +339,11 @@ impl Captures {
         self.others.values().any(|other| matches!(other, Other::Opening(..)))
     }
 
+    /// Whether the filter of one is on its way that tells who connects.
+    pub fn is_loading(&self) -> bool {
+        self.open().any(|(_, capture)| capture.is_loading())
+    }
+
     /// Whether every wanted namespace is either captured or refused, and no other one.
     pub fn settled(&self) -> bool {
         let changes =

@@ -188,6 +188,24 @@ fn clients_that_live_for_milliseconds_are_named() {
     assert!(truth.values().all(|pid| pids.contains(&u64::from(*pid))), "{pids:?}");
 }
 
+/// Whoever has read that an IOC is recorded may rely on it.
+#[test]
+fn the_first_client_after_it_says_that_it_records_is_named() {
+    let Some(rig) = Rig::alone("short-clients-first") else { return };
+    let ioc = rig.ioc("served", PORT, "puts.db", &[]);
+    let mut truth = HashMap::new();
+    for round in 0..3u64 {
+        let mut recorder = rig.record(&["--tier", "ring", "--pid", &ioc.pid_argument()]);
+        wait_until("it is recorded", || recorder.errors().contains("recording served"));
+        for number in 0..3 {
+            let value = 7000 + 10 * round + number;
+            truth.insert(value, put_and_end([127, 0, 0, 1], value as f64, How::default()).0);
+        }
+        compare(&rig, &truth);
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+    }
+}
+
 /// A container's client has another network namespace, and the recorder sees its segments when they come in; and the other
 /// way round.
 #[test]

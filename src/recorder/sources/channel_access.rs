@@ -26,6 +26,8 @@ const HELD: Duration = Duration::from_millis(200);
 /// Interval between looks at the network namespaces of the processes, nanoseconds: a process hardly ever changes its own.
 /// A namespace that could not be captured is tried again, too.
 pub(super) const LOOK_AGAIN: u64 = 5_000_000_000;
+/// Longest wait of the start for the filters that tell who connects, nanoseconds.
+const LOADED: u64 = 2_000_000_000;
 
 /// See the module.
 pub struct ChannelAccess {
@@ -43,8 +45,10 @@ pub struct ChannelAccess {
     handed_over: Option<u64>,
     /// Whether that time has come.
     is_settled: bool,
-    /// Whether the packets of all servers that are known are captured, where they can be.
+    /// Whether the packets of all servers that are known are captured, where they can be, and whoever connects is told.
     is_through: bool,
+    /// When that is no longer waited for.
+    loaded_by: u64,
     /// When the interfaces that were named were there last, as before.
     watched: u64,
 }
@@ -61,6 +65,7 @@ impl ChannelAccess {
             handed_over: None,
             is_settled: true,
             is_through: true,
+            loaded_by: 0,
             watched: 0,
         }
     }
@@ -85,10 +90,14 @@ impl ChannelAccess {
     /// Finds out whether a capture is still to come. If not, the log gets the ports of the IOCs.
     fn look_through(&mut self, cx: &mut Context<'_>) {
         let is_opening = self.captures.as_ref().is_some_and(Captures::is_opening);
-        self.is_through = cx.circuits.is_placed() && !is_opening;
-        if self.is_through {
+        let is_captured = cx.circuits.is_placed() && !is_opening;
+        if is_captured {
             tell_ports(cx);
         }
+        // clients that live for milliseconds are named by what it tells alone
+        let is_loading = self.captures.as_ref().is_some_and(Captures::is_loading);
+        let waits = is_loading && cx.env.options.puts && cx.env.monotonic() < self.loaded_by;
+        self.is_through = is_captured && !waits;
     }
 
     fn count_lost(&mut self) {
@@ -178,6 +187,7 @@ impl Source for ChannelAccess {
         if cx.env.options.net {
             cx.circuits.count_traffic();
         }
+        self.loaded_by = cx.env.monotonic().saturating_add(LOADED);
         // nothing is stored before packets are captured: whoever sees a log begin may rely on that
         self.adapt(cx);
         if let Some(captures) = &self.captures {
