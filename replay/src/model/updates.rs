@@ -6,7 +6,8 @@
 //! and a program may have been told something else than by Channel Access or PVAccess.
 //!
 //! An update is taken to be sent when a record ends its processing with another value or alarm than before, and when
-//! another field than VAL is put to. A deadband (MDEL) may have held it back, and a record with MDEL below 0 sends more.
+//! another field than VAL is put to. A deadband (MDEL) may have held it back, and a record with MDEL below 0 sends more. Where
+//! it is not known whether the value is another one, no change is told, but that the record was processed.
 //!
 //! Memory is bounded by the MAX_ constants; what there was no room for makes the answer say that it may be another.
 
@@ -88,6 +89,8 @@ pub struct Update {
     pub ago: i64,
     /// Number of updates in the [`PROMPT`] before the put, at least.
     pub times: usize,
+    /// Whether each of them is known to be a change: of the first value that was seen, or of a part of one, it is not.
+    pub is_sure: bool,
 }
 
 /// What a client had subscribed to: a channel.
@@ -170,8 +173,8 @@ impl Subscriptions {
 /// What a record posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Post {
-    /// It has another value, or another alarm, or both.
-    Processed { alarm: bool },
+    /// It has another value, or another alarm, or both; or it may have, if that is not sure.
+    Processed { alarm: bool, is_sure: bool },
     /// This field was put to.
     Field(Box<str>),
 }
@@ -181,10 +184,14 @@ impl Post {
     fn is_of(&self, field: &str) -> bool {
         match (self, field) {
             (Post::Processed { .. }, "VAL") => true,
-            (Post::Processed { alarm }, "SEVR" | "STAT") => *alarm,
+            (Post::Processed { alarm, .. }, "SEVR" | "STAT") => *alarm,
             (Post::Processed { .. }, _) => false,
             (Post::Field(own), field) => **own == *field,
         }
+    }
+
+    fn is_sure(&self) -> bool {
+        !matches!(self, Post::Processed { is_sure: false, .. })
     }
 }
 
@@ -219,10 +226,13 @@ impl Posting {
         let is_cut = outcome::is_cut(&done.value, Source::Record) == Some(true);
         let is_other = value.is_some() && (self.value != value || is_cut);
         let in_other_alarm = self.alarm.map_or(alarm.0 > 0, |was| was != alarm);
+        // nothing is known of what was before the first that is seen
+        let is_sure = value.is_some() && self.value.is_some_and(|was| Some(was) != value)
+            || in_other_alarm && self.alarm.is_some();
         self.value = value.or(self.value);
         self.alarm = Some(alarm);
         if is_other || in_other_alarm {
-            self.post(time, Post::Processed { alarm: in_other_alarm });
+            self.post(time, Post::Processed { alarm: in_other_alarm, is_sure });
         }
     }
 }
@@ -411,15 +421,16 @@ impl Updates {
         let ahead = self.ahead(posting.run, &posting.host, host)?;
         let field = Pv::new(pv).field;
         let own = posting.posts.iter().filter(|(_, post)| post.is_of(field));
-        let ago = own.map(|(time, _)| put.even.saturating_sub(time.saturating_sub(ahead)));
-        let (mut last, mut times) = (None::<i64>, 0);
-        for ago in ago.filter(|ago| (0..=PROMPT).contains(ago)) {
+        let ago = own.map(|(time, post)| (put.even.saturating_sub(time.saturating_sub(ahead)), post));
+        let (mut last, mut times, mut is_sure) = (None::<i64>, 0, true);
+        for (ago, post) in ago.filter(|(ago, _)| (0..=PROMPT).contains(ago)) {
             last = Some(last.map_or(ago, |last| last.min(ago)));
             times += 1;
+            is_sure &= post.is_sure();
         }
         let ago = last?;
         let (host, ioc) = (Rc::clone(&posting.host), Rc::clone(&posting.ioc));
-        Some(Update { pv: pv.to_owned(), host, ioc, ago, times })
+        Some(Update { pv: pv.to_owned(), host, ioc, ago, times, is_sure })
     }
 }
 
@@ -436,7 +447,7 @@ mod tests {
     use super::*;
     use crate::model::client::Part;
     use crate::output::puts::sample;
-    use iocrec_log::event::Value;
+    use iocrec_log::event::{Array, Dbf, Value};
 
     const MS: i64 = SECOND as i64 / 1000;
 
@@ -502,6 +513,28 @@ mod tests {
         posting.post(at(5), Post::Field("LOLO".into()));
         let told: [(&str, i64, usize); 3] = [("A:X.HIHI", 10, 1), ("A:X", 20, 2), ("A:X.SEVR", 20, 1)];
         assert_eq!(updates.told(), told.map(|(pv, ago, times)| (pv.to_owned(), ago, times)));
+    }
+
+    /// What was before the first value that is seen is not known, nor the rest of one that is held in part.
+    #[test]
+    fn what_may_not_have_changed() {
+        let at = |before: i64| put().even - before * MS;
+        let told = |all: &[(i64, Completed)], pv: &str| {
+            let mut updates = subscribed(&[pv], true);
+            let posting = updates.with("A:X", "demo");
+            all.iter().for_each(|(before, done)| posting.processed(at(*before), done));
+            let before = updates.before(&put()).unwrap_or_default();
+            before.updates.iter().map(|update| (update.times, update.is_sure)).collect::<Vec<_>>()
+        };
+        let first = (500, done(1.0, 0));
+        assert_eq!(told(&[(90, done(1.0, 0))], "A:X"), [(1, false)]);
+        assert_eq!(told(&[(90, done(1.0, 0)), (50, done(2.0, 0))], "A:X"), [(2, false)]);
+        assert_eq!(told(&[first, (90, done(2.0, 0)), (50, done(3.0, 0))], "A:X"), [(2, true)]);
+        assert_eq!(told(&[(90, done(1.0, 2))], "A:X.SEVR"), [(1, false)]);
+        assert_eq!(told(&[(500, done(1.0, 0)), (90, done(1.0, 2))], "A:X.SEVR"), [(1, true)]);
+        let array = || Array { dbf: Dbf::Char, count: 2, bytes: vec![7] };
+        let cut = || Completed { value: Value::Array(array()), severity: 0, status: 0 };
+        assert_eq!(told(&[(500, cut()), (90, cut())], "A:X"), [(1, false)]);
     }
 
     #[test]

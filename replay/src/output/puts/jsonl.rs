@@ -150,6 +150,7 @@ fn updates(before: &Before) -> serde_json::Value {
             "ioc": known(&update.ioc),
             "before_ms": update.ago as f64 / 1e6,
             "times": update.times,
+            "changed": update.is_sure.then_some(true),
         })
     };
     serde_json::json!({

@@ -87,7 +87,8 @@ fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
     Some(words.join(", "))
 }
 
-/// The updates that may have made a program put, in words: `X:PV changed 3.00 ms before`.
+/// The updates that may have made a program put, in words: `X:PV changed 3.00 ms before`, or `was processed` where it is not
+/// known to have changed.
 pub fn updates_before(before: &Before) -> String {
     let one = |update: &Update| {
         let ago = duration(update.ago.unsigned_abs());
@@ -95,7 +96,8 @@ pub fn updates_before(before: &Before) -> String {
             1 => String::new(),
             times => format!("{times} times, last "),
         };
-        format!("{} changed {times}{ago} before", name(&update.pv))
+        let what = if update.is_sure { "changed" } else { "was processed" };
+        format!("{} {what} {times}{ago} before", name(&update.pv))
     };
     let shown: Vec<String> = before.updates.iter().take(MOST).map(one).collect();
     let more = before.may_be_others || before.updates.len() > MOST;
@@ -190,7 +192,7 @@ mod tests {
     use iocrec_log::event::SocketHolder;
 
     fn update(pv: &str, ago: i64, times: usize) -> Update {
-        Update { pv: pv.into(), host: "box1".into(), ioc: "demo".into(), ago, times }
+        Update { pv: pv.into(), host: "box1".into(), ioc: "demo".into(), ago, times, is_sure: true }
     }
 
     #[test]
@@ -242,6 +244,9 @@ mod tests {
         assert!(one.ends_with(said), "{one}");
         let often = by(&[update("A:X", 3_000_000, 4)], false);
         assert!(often.ends_with("perhaps after A:X changed 4 times, last 3.00 ms before)"), "{often}");
+        let may = [Update { is_sure: false, ..update("A:X", 3_000_000, 1) }];
+        let may = by(&may, false);
+        assert!(may.ends_with("perhaps after A:X was processed 3.00 ms before)"), "{may}");
         let two = [update("A:X", 3_000_000, 1), update("B, root", 12_000_000, 1)];
         let said = "perhaps after A:X changed 3.00 ms before or \"B, root\" changed 12.00 ms before)";
         assert!(by(&two, false).ends_with(said), "{}", by(&two, false));
