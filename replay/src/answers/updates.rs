@@ -86,9 +86,10 @@ impl Reading {
     fn read(&mut self, files: &[SegmentFile], needs: fn(Classes, &About) -> bool, found: &mut Subscriptions) {
         let mut scan = Scan::new(files, Blocks::All);
         if self.uses_index {
+            // what is skipped holds nothing that is looked for: if it is damaged, whoever reads hits says so
             scan.choose(Arc::new(move |about: &About| match about.classes {
-                Some(classes) if !needs(classes, about) && !about.defines => Choice::Pass,
-                _ => Choice::Read,
+                Some(classes) if !needs(classes, about) && !about.defines => Choice::Skip,
+                _ => Choice::Only(Arc::new(|_| false)),
             }));
         }
         for part in scan {
