@@ -408,7 +408,14 @@ impl Updates {
                 }
             }
         }
-        updates.sort_by(|a: &Update, b| (a.ago, &a.pv, &a.ioc).cmp(&(b.ago, &b.pv, &b.ioc)));
+        // several recorders of an IOC tell of each update: the one that knows most counts
+        let whose = |update: &Update| (Rc::clone(&update.host), Rc::clone(&update.ioc));
+        updates.sort_by(|a: &Update, b| {
+            let (one, other) = ((&a.pv, whose(a)), (&b.pv, whose(b)));
+            one.cmp(&other).then((!a.is_sure, a.ago).cmp(&(!b.is_sure, b.ago)))
+        });
+        updates.dedup_by(|later, kept| later.pv == kept.pv && whose(later) == whose(kept));
+        updates.sort_by(|a, b| (a.ago, &a.pv, &a.ioc).cmp(&(b.ago, &b.pv, &b.ioc)));
         let has_lost = self.peers.has_lost(put.time.saturating_sub(PROMPT), put.time);
         let is_lacking = has_lost || self.may_lack || self.subscriptions.lacking.contains(&process);
         let may_be_others = is_lacking || updates.len() > MAX_UPDATES;
@@ -549,6 +556,20 @@ mod tests {
             assert_eq!(before.updates.last().map(|update| &*update.ioc), Some("demo"));
             assert!(!before.may_be_others);
         }
+    }
+
+    /// Two recorders of an IOC see the same updates, one of them not from the beginning.
+    #[test]
+    fn what_two_recorders_tell_is_told_once() {
+        let at = |before: i64| put().even - before * MS;
+        let mut updates = subscribed(&["A:X"], true);
+        updates.with("A:X", "demo").processed(at(20), &done(2.0, 0));
+        let posting = updates.with("A:X", "demo");
+        posting.processed(at(500), &done(1.0, 0));
+        posting.processed(at(20), &done(2.0, 0));
+        let before = updates.before(&put()).unwrap();
+        assert_eq!(before.updates.len(), 1, "{before:?}");
+        assert!(before.updates[0].is_sure);
     }
 
     #[test]
