@@ -23,6 +23,7 @@ use super::run::{field_name, record_name, Run};
 use crate::time::SECOND;
 use epics::Pv;
 use iocrec_log::event::RecordId;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::{Rc, Weak};
 
@@ -36,8 +37,10 @@ const SLACK: i64 = SECOND as i64;
 const MAX_SUBSCRIPTIONS: usize = 50_000;
 const MAX_OF_PROCESS: usize = 5_000;
 const MAX_SPANS: usize = 500_000;
-/// Updates of a record that are remembered.
+/// Updates of a record that are remembered at least, and of all records beyond these: where clocks differ, puts wait while a
+/// record goes on to change.
 const MAX_POSTS: usize = 64;
+const MAX_MORE_POSTS: usize = 500_000;
 /// Records whose numbers are remembered.
 const MAX_RECORDS: usize = 500_000;
 /// Updates that are told of a put.
@@ -205,6 +208,16 @@ struct Posting {
     alarm: Option<(u16, u16)>,
     /// The last ones, by their places in the order of time.
     posts: VecDeque<(i64, Post)>,
+    /// The last that was forgotten.
+    forgotten: Option<i64>,
+    kept: Kept,
+}
+
+/// How long updates are remembered if there is room, nanoseconds, and how many there are beyond [`MAX_POSTS`] of each record.
+#[derive(Clone)]
+struct Kept {
+    time: i64,
+    more: Rc<Cell<usize>>,
 }
 
 impl Posting {
@@ -214,8 +227,18 @@ impl Posting {
     }
 
     fn post(&mut self, time: i64, post: Post) {
-        if self.posts.len() >= MAX_POSTS {
+        let (wanted, more) = (time.saturating_sub(self.kept.time), &self.kept.more);
+        while self.posts.len() >= MAX_POSTS {
+            let Some((oldest, _)) = self.posts.front() else { break };
+            if *oldest >= wanted && more.get() < MAX_MORE_POSTS {
+                more.set(more.get() + 1);
+                break;
+            }
+            self.forgotten = self.forgotten.max(Some(*oldest));
             self.posts.pop_front();
+            if self.posts.len() >= MAX_POSTS {
+                more.set(more.get().saturating_sub(1));
+            }
         }
         self.posts.push_back((time, post));
     }
@@ -250,6 +273,7 @@ pub struct Updates {
     postings: Vec<Posting>,
     by_name: HashMap<String, Vec<usize>>,
     late: i64,
+    kept: Kept,
     may_lack: bool,
 }
 
@@ -271,6 +295,7 @@ impl Updates {
             postings: Vec::new(),
             by_name: HashMap::new(),
             late,
+            kept: Kept { time: late.saturating_add(PROMPT + SLACK), more: Rc::default() },
             may_lack,
         }
     }
@@ -358,6 +383,8 @@ impl Updates {
             value: None,
             alarm: None,
             posts: VecDeque::new(),
+            forgotten: None,
+            kept: self.kept.clone(),
         });
         self.by_name.entry(name).or_default().push(number);
         Some(number)
@@ -378,12 +405,15 @@ impl Updates {
     pub fn before(&self, put: &PutLine) -> Option<Before> {
         let process = acting(put)?;
         let host = put.host.as_deref().unwrap_or_default();
-        let mut updates = Vec::new();
+        let (mut updates, mut has_forgotten) = (Vec::new(), false);
         for (pv, all) in self.subscriptions.of.get(&process)? {
             // most have not changed
             let postings = all.iter().filter_map(|of| self.by_name.get(&of.record)).flatten();
             let mut postings = postings.filter_map(|number| self.postings.get(*number));
-            if !postings.any(|posting| self.update(pv, posting, put, host).is_some()) {
+            let may_matter = |posting: &Posting| {
+                self.update(pv, posting, put, host).is_some() || self.has_forgotten(posting, put, host)
+            };
+            if !postings.any(may_matter) {
                 continue;
             }
             let is_open = |of: &&Subscription| {
@@ -403,6 +433,7 @@ impl Updates {
                     let is_it = of.server.as_ref().is_none_or(|server| posting.is_of(server));
                     if is_it && !counted.contains(number) {
                         counted.push(*number);
+                        has_forgotten |= self.has_forgotten(posting, put, host);
                         updates.extend(self.update(pv, posting, put, host));
                     }
                 }
@@ -418,9 +449,16 @@ impl Updates {
         updates.sort_by(|a, b| (a.ago, &a.pv, &a.ioc).cmp(&(b.ago, &b.pv, &b.ioc)));
         let has_lost = self.peers.has_lost(put.time.saturating_sub(PROMPT), put.time);
         let is_lacking = has_lost || self.may_lack || self.subscriptions.lacking.contains(&process);
-        let may_be_others = is_lacking || updates.len() > MAX_UPDATES;
+        let may_be_others = is_lacking || has_forgotten || updates.len() > MAX_UPDATES;
         updates.truncate(MAX_UPDATES);
         (!updates.is_empty()).then_some(Before { updates, may_be_others })
+    }
+
+    /// Whether updates of a record before a put may be forgotten.
+    fn has_forgotten(&self, posting: &Posting, put: &PutLine, host: &str) -> bool {
+        let Some(forgotten) = posting.forgotten else { return false };
+        let ahead = self.ahead(posting.run, &posting.host, host);
+        ahead.is_some_and(|ahead| put.even.saturating_sub(forgotten.saturating_sub(ahead)) <= PROMPT)
     }
 
     /// The updates of a PV before a put.
@@ -491,6 +529,8 @@ mod tests {
                 value: None,
                 alarm: None,
                 posts: VecDeque::new(),
+                forgotten: None,
+                kept: self.kept.clone(),
             });
             self.postings.last_mut().unwrap()
         }
@@ -610,6 +650,7 @@ mod tests {
         let mut updates = Updates::new(found, vec!["box1".into()], Rc::new(Peers::default()));
         let posting = updates.with("A:1", "demo");
         let times = i64::try_from(2 * MAX_POSTS).unwrap();
+        posting.kept.more.set(MAX_MORE_POSTS);
         for number in 0..times {
             posting.processed(put().even - MS - (times - number), &done(number as f64, 0));
         }
@@ -617,5 +658,27 @@ mod tests {
         let before = updates.before(&put()).unwrap();
         assert!(before.may_be_others, "there may be more");
         assert_eq!((before.updates[0].ago, before.updates[0].times), (MS + 1, MAX_POSTS));
+    }
+
+    /// Where clocks differ, a put waits for what may be as late, and its record changes all the while.
+    #[test]
+    fn what_came_before_a_put_is_remembered_while_it_waits() {
+        let mut updates = subscribed(&["A:X"], true);
+        let second = SECOND as i64;
+        updates.kept.time = 10 * second;
+        let posting = updates.with("A:X", "demo");
+        posting.processed(put().even - second, &done(0.0, 0));
+        for number in 0..1000 {
+            posting.processed(put().even - 5 * MS + number * 10 * MS, &done(1.0 + number as f64, 0));
+        }
+        let before = updates.before(&put()).unwrap();
+        assert_eq!((before.updates[0].ago, before.updates[0].times), (5 * MS, 1));
+        assert!(!before.may_be_others);
+        // what is old is forgotten, and its room with it
+        let posting = &mut updates.postings[0];
+        assert_eq!(posting.kept.more.get(), posting.posts.len() - MAX_POSTS);
+        posting.processed(put().even + 1000 * second, &done(0.0, 0));
+        assert_eq!((posting.posts.len(), posting.kept.more.get()), (MAX_POSTS, 0));
+        assert!(updates.told().is_empty(), "forgotten");
     }
 }
