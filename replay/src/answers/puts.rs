@@ -128,11 +128,15 @@ impl Iterator for Puts<'_> {
             if let Some((began, _, chain)) = self.chain.take() {
                 self.take(began, &chain);
             }
-            let whole = self.with_links || self.with_ids || self.updates.is_some();
-            let replay = self.replay.get_or_insert_with(|| match whole {
-                // Ids are those of whole chains; updates are of chains without puts.
-                true => self.logs.replay(self.filter),
-                false => self.logs.replay_puts(self.filter),
+            let replay = self.replay.get_or_insert_with(|| match &self.updates {
+                // updates are of chains without puts; those before the last put may be late
+                Some(updates) => {
+                    let until = self.filter.until.map(|until| until.saturating_add(updates.late()));
+                    self.logs.replay(&Filter { until, ..self.filter.clone() })
+                }
+                // ids are those of whole chains
+                None if self.with_links || self.with_ids => self.logs.replay(self.filter),
+                None => self.logs.replay_puts(self.filter),
             });
             match replay.next() {
                 Some(chain) => {
