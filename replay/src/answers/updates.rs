@@ -3,7 +3,8 @@
 //!
 //! Of Channel Access the log has counts: a channel with updates, or with a new subscription, between two times. They are
 //! written about once a minute, later than the puts that they are about, for the busiest channels; so the logs are read for
-//! them before. Of PVAccess it has each monitor's beginning and end.
+//! them before. Of PVAccess it has each monitor's beginning and end. What has ended is held until its counts have come, and no
+//! longer: a log may have millions of short clients.
 
 use super::network::{may_tell, may_tell_monitors};
 use crate::logs::Logs;
@@ -17,7 +18,7 @@ use crate::time::SECOND;
 use epics::Pv;
 use iocrec_log::event::{ChannelId, CircuitId, Event, Fact, PvaMonitor};
 use iocrec_log::reader::{About, Choice, Classes, SegmentFile};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -72,14 +73,29 @@ struct Reading {
     monitored: HashMap<CircuitId, Monitored>,
     /// Number of channels among them.
     channels: usize,
+    /// Ends that have not taken effect, since counts may yet come, and the last end of each.
+    ends: VecDeque<(u64, Fact)>,
+    last_end: HashMap<Name, u64>,
+}
+
+/// What ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Name {
+    Circuit(CircuitId),
+    Channel(ChannelId),
 }
 
 impl Reading {
     fn new(logs: &Logs, number: usize, files: &[SegmentFile]) -> Reading {
         let run = Rc::new(Run::sharing(SetLater::find(files), &budget(files)));
         run.is_one_of(logs.peers(), number);
-        let (clients, monitored) = (HashMap::new(), HashMap::new());
-        Reading { run, number, uses_index: logs.uses_index(), clients, monitored, channels: 0 }
+        Reading::of(run, number, logs.uses_index())
+    }
+
+    fn of(run: Rc<Run>, number: usize, uses_index: bool) -> Reading {
+        let (clients, monitored, channels) = (HashMap::new(), HashMap::new(), 0);
+        let (ends, last_end) = (VecDeque::new(), HashMap::new());
+        Reading { run, number, uses_index, clients, monitored, channels, ends, last_end }
     }
 
     /// Reads segments, of their blocks those that are needed.
@@ -98,8 +114,36 @@ impl Reading {
         }
     }
 
+    /// Notes an end, which takes effect when no more counts can come.
+    fn ends(&mut self, time: u64, name: Name, fact: &Fact) {
+        self.ends.push_back((time, fact.clone()));
+        self.last_end.insert(name, time);
+    }
+
+    /// Lets ends take effect, unless their numbers have been used again since.
+    fn forget(&mut self, now: u64) {
+        let is_due = |(time, _): &(u64, Fact)| time.saturating_add(COUNTED.unsigned_abs()) < now;
+        while self.ends.front().is_some_and(is_due) {
+            let Some((time, fact)) = self.ends.pop_front() else { break };
+            let name = match &fact {
+                Fact::CircuitEnd(id) | Fact::CircuitForgotten(id) => Name::Circuit(*id),
+                Fact::ChannelEnd(id) | Fact::ChannelForgotten(id) => Name::Channel(*id),
+                _ => continue,
+            };
+            if self.last_end.get(&name) != Some(&time) {
+                continue;
+            }
+            self.last_end.remove(&name);
+            if let Name::Circuit(id) = name {
+                self.clients.remove(&id);
+            }
+            self.run.apply(time, &fact);
+        }
+    }
+
     fn take(&mut self, event: &Event, found: &mut Subscriptions) {
         let time = event.time;
+        self.forget(time);
         match &event.fact {
             Fact::ChannelTraffic(of) if of.updates > 0 || of.subscriptions > 0 => {
                 self.note(of.channel, (of.since, Some(time)), found);
@@ -110,6 +154,7 @@ impl Reading {
                 if let Some(circuit) = circuit {
                     self.stop(circuit, *channel, time, found);
                 }
+                self.ends(time, Name::Channel(*channel), &event.fact);
             }
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => {
                 let all = self.monitored.remove(circuit).unwrap_or_default();
@@ -117,13 +162,18 @@ impl Reading {
                 for (channel, (since, _)) in all {
                     self.note(channel, (since, Some(time)), found);
                 }
+                self.ends(time, Name::Circuit(*circuit), &event.fact);
             }
             // whoever is named by it may be asked for later
             Fact::IocEnd(_) | Fact::Detached(_) => {}
             fact => {
                 match fact {
                     // its number is another one's now, or more is known of it
-                    Fact::Circuit(of) => _ = self.clients.remove(&of.id),
+                    Fact::Circuit(of) => {
+                        self.clients.remove(&of.id);
+                        self.last_end.remove(&Name::Circuit(of.id));
+                    }
+                    Fact::Channel(of) => _ = self.last_end.remove(&Name::Channel(of.id)),
                     Fact::CircuitEnds(of) => _ = self.clients.remove(&of.circuit),
                     Fact::CircuitProcess(of) => _ = self.clients.remove(&of.circuit),
                     _ => {}
@@ -193,5 +243,81 @@ impl Reading {
             (ioc.map(|ioc| (host, ioc.name.clone())), record.map_or(name, |record| record.name).to_owned())
         };
         found.note(process, &channel.pv, self.number, span, server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{
+        Address, Channel, ChannelTraffic, Circuit, CircuitProcess, Origin, SocketHolder,
+    };
+
+    /// A client that is gone still has its counts, a minute later; then it is forgotten.
+    #[test]
+    fn clients_that_have_gone_are_held_until_their_counts_have_come() {
+        let second = SECOND;
+        let mut reading = Reading::of(Rc::new(Run::new(None)), 0, true);
+        let mut found = Subscriptions::default();
+        let mut at = |reading: &mut Reading, time: u64, fact: Fact| {
+            reading.take(&Event { time: time * second, fact }, &mut found);
+            found.is_empty()
+        };
+        let opens = |id: u32| {
+            let (client, server) = (Address { ip: 1, port: 40_000 }, Address { ip: 2, port: 5064 });
+            let (user, host) = ("ops".into(), "box1".into());
+            Fact::from(Circuit { id, client, server, user, host, minor: 13, origin: Origin::Opened })
+        };
+        let channel = |id: u32, circuit: u32| {
+            let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
+            Fact::from(Channel {
+                id,
+                circuit,
+                cid,
+                sid,
+                pv: "X:PV".into(),
+                dbr,
+                count,
+                origin: Origin::Opened,
+            })
+        };
+        let holder = SocketHolder {
+            pid: 7,
+            start: 5,
+            program: "gui".into(),
+            command: vec![],
+            is_cut: false,
+            user: "ops".into(),
+        };
+        let behind = CircuitProcess { circuit: 1, holders: vec![holder], more: 0, is_whole: true };
+        for fact in [opens(1), channel(1, 1), channel(2, 1), Fact::CircuitProcess(behind)] {
+            assert!(at(&mut reading, 10, fact));
+        }
+        at(&mut reading, 11, Fact::ChannelEnd(2));
+        at(&mut reading, 12, Fact::CircuitEnd(1));
+        let of = ChannelTraffic {
+            channel: 1,
+            since: 10 * second,
+            gets: 0,
+            subscriptions: 1,
+            updates: 0,
+            bytes: 0,
+            complete: true,
+        };
+        assert!(!at(&mut reading, 70, Fact::ChannelTraffic(of)), "its subscription");
+        // its number is another circuit's by then
+        at(&mut reading, 80, opens(1));
+        at(&mut reading, 80, channel(3, 1));
+        at(&mut reading, 400, channel(4, 1));
+        let held = |reading: &Reading| {
+            let context = reading.run.context();
+            (1..=4).filter(|id| context.channel(*id).is_some()).collect::<Vec<u32>>()
+        };
+        assert!(reading.run.context().circuit(1).is_some());
+        assert!(held(&reading).ends_with(&[3, 4]) && !held(&reading).contains(&2), "{:?}", held(&reading));
+        at(&mut reading, 401, Fact::CircuitEnd(1));
+        at(&mut reading, 800, opens(2));
+        assert!(reading.run.context().circuit(1).is_none() && held(&reading).is_empty());
+        assert!(reading.ends.is_empty() && reading.last_end.is_empty());
     }
 }
