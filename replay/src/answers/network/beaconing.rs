@@ -1,6 +1,7 @@
 //! Beacons: servers that start, start again, and fall silent.
 
 use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Served};
+use iocrec_log::context::Context;
 use iocrec_log::event::{
     Address, Beacons, BeaconsNoted, Fact, Ioc, IocId, Ip6, Linkage, PvaBeacons, Registrations,
 };
@@ -44,22 +45,32 @@ fn told(reading: &Reading, address: Address) -> String {
 }
 
 /// The recorded IOCs by the ports at which they serve: nobody may have connected to one while it was recorded.
-struct ByPort {
-    /// Where recorded IOCs are: addresses at which one served, or was a client. Others may serve at the same port elsewhere.
-    own: HashSet<(u64, u32)>,
+struct ByPort<'a> {
+    context: &'a Context,
+    /// Where recorded IOCs are: addresses at which one served, or was a client, and the [homes](home) of those. Others may serve
+    /// at the same port elsewhere.
+    own: HashMap<(u64, u32), HashSet<Option<&'a str>>>,
     /// When each started, and its number; by protocol and port.
     iocs: HashMap<(bool, u16), Vec<(i64, IocId)>>,
 }
 
-impl ByPort {
-    fn of(reading: &Reading) -> ByPort {
+/// Where an IOC is on its host: its pod, or the container that it is in; `None` if in none. What is in another one mostly has a
+/// network of its own, with the same ports.
+fn home(context: &Context, ioc: IocId) -> Option<&str> {
+    context.container(ioc).map(|of| if of.pod.is_empty() { of.id.as_str() } else { of.pod.as_str() })
+}
+
+impl<'a> ByPort<'a> {
+    fn of(reading: &Reading<'a>) -> ByPort<'a> {
         let context = reading.context;
-        let mut own = HashSet::new();
+        let mut own: HashMap<(u64, u32), HashSet<Option<&str>>> = HashMap::new();
         for (id, circuit) in context.in_force().circuits.iter() {
             let Some(ends) = context.circuit_ends(id) else { continue };
-            let both = [(ends.server, circuit.server), (ends.client, circuit.client)].into_iter();
-            let ours = both.filter(|(ioc, address)| ioc.is_some() && address.ip >= Ip6::END);
-            own.extend(ours.map(|(_, address)| without_port(ends.namespace, address)));
+            for (ioc, address) in [(ends.server, circuit.server), (ends.client, circuit.client)] {
+                if let Some(ioc) = ioc.filter(|_| address.ip >= Ip6::END) {
+                    own.entry(without_port(ends.namespace, address)).or_default().insert(home(context, ioc));
+                }
+            }
         }
         let mut iocs: HashMap<(bool, u16), Vec<(i64, IocId)>> = HashMap::new();
         for ioc in context.iocs() {
@@ -72,21 +83,20 @@ impl ByPort {
                 }
             }
         }
-        ByPort { own, iocs }
+        ByPort { context, own, iocs }
     }
 
-    /// The only one that serves there, of those that were alive.
-    fn only<'a>(
+    /// The only one that serves there, of those that were alive, if it is where the address is.
+    fn only<'b>(
         &self,
         (is_pva, namespace, server): (bool, u64, Address),
-        alive: impl Fn((i64, IocId)) -> Option<(i64, &'a Ioc)>,
-    ) -> Option<(i64, &'a Ioc)> {
-        if server.ip < Ip6::END || !self.own.contains(&without_port(namespace, server)) {
-            return None;
-        }
+        alive: impl Fn((i64, IocId)) -> Option<(i64, &'b Ioc)>,
+    ) -> Option<(i64, &'b Ioc)> {
+        let homes = self.own.get(&without_port(namespace, server)).filter(|_| server.ip >= Ip6::END)?;
         let there = self.iocs.get(&(is_pva, server.port)).filter(|there| there.len() < MAX_AT_PORT)?;
         let mut alive = there.iter().filter_map(|ioc| alive(*ioc));
-        alive.next().filter(|_| alive.next().is_none())
+        let only = alive.next().filter(|_| alive.next().is_none())?;
+        homes.contains(&home(self.context, only.1.id)).then_some(only)
     }
 }
 
