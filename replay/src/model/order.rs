@@ -608,6 +608,9 @@ impl Order {
         let (first, ends, _) = *found.iter().min_by_key(|(key, ..)| *key)?;
         // an earlier put may be this link's, and this one anybody's
         let is_doubtful = certain.is_empty() && doubtful.is_some_and(|earlier| earlier < first);
+        // one that does not tell its namespace can be each of two that do, which are not one
+        let told = found.iter().filter_map(|(_, ends, _)| *ends).find(|(.., place)| place.namespace != 0);
+        let ends = told.or(ends);
         let is_it = |other: &Option<Ends>| match (*other, ends) {
             (Some(other), Some(ends)) => peers::can_be_one(other, ends),
             (other, ends) => other == ends,

@@ -137,8 +137,28 @@ fn a_link_has_made_what_came_on_its_iocs_circuit() {
 /// know in which network namespace it is.
 #[test]
 fn a_link_has_made_what_two_recorders_saw() {
+    let sketch = by_link(&[(7, true), (0, false)]);
+    assert_eq!(sketch.matches("put - 2").count(), 1, "{sketch}");
+    assert!(sketch.contains("link to R:FAR") && !sketch.starts_with("put"), "{sketch}");
+    assert!(!sketch.contains("\nput"), "{sketch}");
+}
+
+/// One put in each of two containers: the third recorder's, which does not know its namespace, makes them no single one.
+#[test]
+fn a_link_has_made_neither_of_two_namespaces_puts() {
+    for namespaces in [[(0, false), (7, true), (8, false)], [(7, true), (0, false), (8, false)]] {
+        let sketch = by_link(&namespaces);
+        assert!(sketch.contains("link to R:FAR"), "{sketch}");
+        let of_link = |line: &str| line.starts_with(' ') && line.trim_start().starts_with("put");
+        assert!(!sketch.lines().any(of_link), "{sketch}");
+    }
+}
+
+/// What comes of a put on a loopback circuit, which several recorders saw in these namespaces, some of them with the link that may
+/// have made it.
+fn by_link(namespaces: &[(u64, bool)]) -> String {
     let mut order = Order::default();
-    for (namespace, has_link) in [(7, true), (0, false)] {
+    for (namespace, has_link) in namespaces.iter().copied() {
         let mut story = story();
         let circuit = story.run.context().circuit(3).cloned().expect("the third");
         let (client, server) = (Address::new(Ipv4Addr::LOCALHOST, 40_000), Ipv4Addr::LOCALHOST);
@@ -159,8 +179,5 @@ fn a_link_has_made_what_two_recorders_saw() {
     }
     let mut chains = VecDeque::new();
     order.release(i64::MAX, &mut chains);
-    let sketch: String = chains.iter().map(|chain| sketch(chain, 0)).collect();
-    assert_eq!(sketch.matches("put - 2").count(), 1, "{sketch}");
-    assert!(sketch.contains("link to R:FAR") && !sketch.starts_with("put"), "{sketch}");
-    assert!(!sketch.contains("\nput"), "{sketch}");
+    chains.iter().map(|chain| sketch(chain, 0)).collect()
 }
