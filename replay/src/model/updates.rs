@@ -447,7 +447,9 @@ impl Updates {
         });
         updates.dedup_by(|later, kept| later.pv == kept.pv && whose(later) == whose(kept));
         updates.sort_by(|a, b| (a.ago, &a.pv, &a.ioc).cmp(&(b.ago, &b.pv, &b.ioc)));
-        let has_lost = self.peers.has_lost(put.time.saturating_sub(PROMPT), put.time);
+        // by whichever host's clock
+        let (since, until) = (put.time.saturating_sub(PROMPT), put.time);
+        let has_lost = self.peers.has_lost(since.saturating_sub(self.late), until.saturating_add(self.late));
         let is_lacking = has_lost || self.may_lack || self.subscriptions.lacking.contains(&process);
         let may_be_others = is_lacking || has_forgotten || updates.len() > MAX_UPDATES;
         updates.truncate(MAX_UPDATES);
@@ -658,6 +660,19 @@ mod tests {
         let before = updates.before(&put()).unwrap();
         assert!(before.may_be_others, "there may be more");
         assert_eq!((before.updates[0].ago, before.updates[0].times), (MS + 1, MAX_POSTS));
+    }
+
+    /// What another host's recorder lost is told by its own clock.
+    #[test]
+    fn where_something_was_lost_there_may_be_others() {
+        for (late, may_be_others) in [(0, false), (10, true)] {
+            let mut updates = subscribed(&["A:X"], true);
+            updates.late = late * SECOND as i64;
+            updates.with("A:X", "demo").processed(put().even - 5 * MS, &done(1.0, 0));
+            let lost = put().time + 5 * SECOND as i64;
+            updates.peers.lost(1, lost, lost + MS);
+            assert_eq!(updates.before(&put()).unwrap().may_be_others, may_be_others);
+        }
     }
 
     /// Where clocks differ, a put waits for what may be as late, and its record changes all the while.
