@@ -541,6 +541,31 @@ fn the_updates_that_may_have_made_a_program_put() {
     assert_eq!(told(&[(3.0, x, 2.0)], &over), none, "it had stopped");
 }
 
+/// The recorder notes the busiest channels only: where it noted as many as it ever does, it may have been another one.
+#[test]
+fn subscriptions_that_were_not_noted_may_have_made_a_program_put() {
+    for (others, ends, is_cut) in [(98, false, false), (99, false, true), (18, true, false), (19, true, true)] {
+        let mut facts = acting("sncRamp");
+        facts.extend(processed(ACTS - 3 * MS, 2, 2.0));
+        for id in (100..).take(others) {
+            facts.push((OPENS, channel(id, &format!("OTHER:{id}"))));
+            facts.push(counted(id, true, 50, 0));
+        }
+        let (time, fact) = counted(2, true, 40, 0);
+        facts.push((time, fact));
+        if ends {
+            facts.push((time, Fact::CircuitEnd(1)));
+        }
+        let directory = logs(&[("log", facts)]);
+        let said = answer(&directory, &["puts", "--all", "--updates"], &["log"]);
+        let or_another = if is_cut { " or another" } else { "" };
+        let after = format!("perhaps after X:PV changed 3.00 ms before{or_another})");
+        assert!(said.contains(&after), "{others} others: {said}");
+        let why = answer(&directory, &["why", "T:SP"], &["log"]);
+        assert_eq!(why.contains("before or another ("), is_cut, "{why}");
+    }
+}
+
 #[test]
 fn an_update_before_a_put_is_said_in_words_where_it_is_asked_for() {
     let mut facts = acting("sncRamp");

@@ -28,6 +28,10 @@ const COUNTED: i64 = 180 * SECOND as i64;
 /// Channels of a run that are monitored at a time, and circuits whose clients are remembered; bounds for hostile logs.
 const MAX_MONITORED: usize = 100_000;
 const MAX_CIRCUITS: usize = 100_000;
+/// Channels that the recorder notes at a time, the busiest: of all circuits, and of one that ends. Where it noted as many, there
+/// may have been others (`iocrec`, ca/traffic).
+const NOTED: usize = 100;
+const NOTED_AT_END: usize = 20;
 
 impl Logs {
     /// What clients had subscribed to between two wall-clock times. The changes are yet to be taken. What can't be read is
@@ -76,6 +80,10 @@ struct Reading {
     /// Ends that have not taken effect, since counts may yet come, and the last end of each.
     ends: VecDeque<(u64, Fact)>,
     last_end: HashMap<Name, u64>,
+    /// Channels that were noted last at one time: when, of which circuits, and of all.
+    noted_at: u64,
+    noted: HashMap<CircuitId, usize>,
+    noted_of_all: usize,
 }
 
 /// What ends.
@@ -93,9 +101,19 @@ impl Reading {
     }
 
     fn of(run: Rc<Run>, number: usize, uses_index: bool) -> Reading {
-        let (clients, monitored, channels) = (HashMap::new(), HashMap::new(), 0);
-        let (ends, last_end) = (VecDeque::new(), HashMap::new());
-        Reading { run, number, uses_index, clients, monitored, channels, ends, last_end }
+        Reading {
+            run,
+            number,
+            uses_index,
+            clients: HashMap::new(),
+            monitored: HashMap::new(),
+            channels: 0,
+            ends: VecDeque::new(),
+            last_end: HashMap::new(),
+            noted_at: 0,
+            noted: HashMap::new(),
+            noted_of_all: 0,
+        }
     }
 
     /// Reads segments, of their blocks those that are needed.
@@ -145,8 +163,11 @@ impl Reading {
         let time = event.time;
         self.forget(time);
         match &event.fact {
-            Fact::ChannelTraffic(of) if of.updates > 0 || of.subscriptions > 0 => {
-                self.note(of.channel, (of.since, Some(time)), found);
+            Fact::ChannelTraffic(of) => {
+                self.count(of.channel, time, found);
+                if of.updates > 0 || of.subscriptions > 0 {
+                    self.note(of.channel, (of.since, Some(time)), found);
+                }
             }
             Fact::PvaMonitor(of) => self.monitor(of, time, found),
             Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => {
@@ -162,6 +183,7 @@ impl Reading {
                 for (channel, (since, _)) in all {
                     self.note(channel, (since, Some(time)), found);
                 }
+                self.ended(*circuit, time, found);
                 self.ends(time, Name::Circuit(*circuit), &event.fact);
             }
             // whoever is named by it may be asked for later
@@ -180,6 +202,39 @@ impl Reading {
                 }
                 self.run.apply(time, fact);
             }
+        }
+    }
+
+    /// Counts a channel that the recorder noted. If it noted as many as it ever does, some process may have had others.
+    fn count(&mut self, channel: ChannelId, time: u64, found: &mut Subscriptions) {
+        if self.noted_at != time {
+            (self.noted_at, self.noted_of_all) = (time, 0);
+            self.noted.clear();
+        }
+        self.noted_of_all = self.noted_of_all.saturating_add(1);
+        if self.noted_of_all >= NOTED {
+            found.lacks_of_any();
+            return;
+        }
+        let circuit = self.run.context().channel(channel).map(|channel| channel.circuit);
+        if let Some(circuit) = circuit {
+            *self.noted.entry(circuit).or_default() += 1;
+        }
+    }
+
+    /// A circuit is over. Of its channels the busiest were noted just now.
+    fn ended(&mut self, circuit: CircuitId, time: u64, found: &mut Subscriptions) {
+        let noted = self.noted.get(&circuit).filter(|_| self.noted_at == time);
+        if noted.is_none_or(|noted| *noted < NOTED_AT_END) {
+            return;
+        }
+        let process = match self.clients.get(&circuit) {
+            Some(known) => Some(known.clone()),
+            None => client::behind(&self.run, circuit, self.run.wall(time))
+                .and_then(|behind| process_of(&behind.client)),
+        };
+        if let Some(process) = process {
+            found.lacks_of(process);
         }
     }
 

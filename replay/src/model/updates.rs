@@ -154,17 +154,27 @@ impl Subscriptions {
         }
         let pvs = self.of.get(&process).map_or(0, HashMap::len);
         if self.count >= MAX_SUBSCRIPTIONS || pvs >= MAX_OF_PROCESS {
-            if self.lacking.len() < MAX_SUBSCRIPTIONS {
-                self.lacking.insert(process);
-            } else {
-                self.may_lack = true;
-            }
+            self.lacks_of(process);
             return;
         }
         let subscription = Subscription { run, server, record, spans: vec![(since, until)] };
         self.of.entry(process).or_default().entry(pv.to_owned()).or_default().push(subscription);
         self.count += 1;
         self.spans += 1;
+    }
+
+    /// Notes that a process may have had more subscriptions than are known.
+    pub fn lacks_of(&mut self, process: Process) {
+        if self.lacking.len() < MAX_SUBSCRIPTIONS {
+            self.lacking.insert(process);
+        } else {
+            self.may_lack = true;
+        }
+    }
+
+    /// Notes that every process may.
+    pub fn lacks_of_any(&mut self) {
+        self.may_lack = true;
     }
 
     /// Whether there are none.
