@@ -8,6 +8,8 @@
 //! An update is taken to be sent when a record ends its processing with another value or alarm than before, and when
 //! another field than VAL is put to. A deadband (MDEL) may have held it back, and a record with MDEL below 0 sends more. Where
 //! it is not known whether the value is another one, no change is told, but that the record was processed.
+//! Processing also posts fields of which the log tells nothing, such as RVAL or the inputs of a calculation: who had subscribed
+//! to such a field of a record that processed may have acted on another update than those that are told.
 //!
 //! Memory is bounded by the MAX_ constants; what there was no room for makes the answer say that it may be another.
 
@@ -193,6 +195,11 @@ enum Post {
 }
 
 impl Post {
+    /// Whether the ends of processing tell when this field is posted.
+    fn is_told(field: &str) -> bool {
+        matches!(field, "VAL" | "SEVR" | "STAT")
+    }
+
     /// Whether who has subscribed to this field is told of it.
     fn is_of(&self, field: &str) -> bool {
         match (self, field) {
@@ -221,6 +228,10 @@ struct Posting {
     /// The last that was forgotten.
     forgotten: Option<i64>,
     kept: Kept,
+    /// Whether somebody had subscribed to a field of which processing tells nothing.
+    has_untold: bool,
+    /// The last ends of processing that may have posted such a field, and the first, before which the alarm is not known.
+    untold: VecDeque<(i64, Untold)>,
 }
 
 /// How long updates are remembered if there is room, nanoseconds, and how many there are beyond [`MAX_POSTS`] of each record.
@@ -228,6 +239,25 @@ struct Posting {
 struct Kept {
     time: i64,
     more: Rc<Cell<usize>>,
+}
+
+/// What a processing may have posted without a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Untold {
+    Fields,
+    /// Its alarm, too.
+    Alarm,
+}
+
+impl Untold {
+    /// Whether it may be this field.
+    fn may_be(self, field: &str) -> bool {
+        match field {
+            "VAL" => false,
+            "SEVR" | "STAT" => self == Untold::Alarm,
+            _ => true,
+        }
+    }
 }
 
 impl Posting {
@@ -254,6 +284,13 @@ impl Posting {
     }
 
     fn processed(&mut self, time: i64, done: &Completed) {
+        let untold = if self.alarm.is_none() { Untold::Alarm } else { Untold::Fields };
+        if self.has_untold || untold == Untold::Alarm {
+            if self.untold.len() >= MAX_POSTS {
+                self.untold.pop_front();
+            }
+            self.untold.push_back((time, untold));
+        }
         let (value, alarm) = (fingerprint(&done.value), (done.severity, done.status));
         // of what is cut, the rest may have changed
         let is_cut = outcome::is_cut(&done.value, Source::Record) == Some(true);
@@ -273,8 +310,10 @@ impl Posting {
 /// What clients had subscribed to, and what changed of that. See the module.
 pub struct Updates {
     subscriptions: Subscriptions,
-    /// The names of the records, and those of all runs' hosts.
+    /// The names of the records, and of those with a subscription to a field of which processing tells nothing.
     records: HashSet<String>,
+    with_untold: HashSet<String>,
+    /// The names of all runs' hosts.
     hosts: Vec<String>,
     peers: Rc<Peers>,
     /// The runs whose addresses are used as keys; they keep the addresses from being used again.
@@ -292,12 +331,16 @@ impl Updates {
     pub fn new(subscriptions: Subscriptions, hosts: Vec<String>, peers: Rc<Peers>) -> Updates {
         let of = subscriptions.of.values().flat_map(|pvs| pvs.values().flatten());
         let records = of.map(|subscription| subscription.record.clone()).collect();
+        let all = subscriptions.of.values().flatten();
+        let with_untold = all.filter(|(pv, _)| !Post::is_told(Pv::new(pv).field)).flat_map(|(_, of)| of);
+        let with_untold = with_untold.map(|subscription| subscription.record.clone()).collect();
         let may_lack = subscriptions.may_lack;
         let are_several = hosts.iter().any(|host| Some(host) != hosts.first()) && !subscriptions.is_empty();
         let late = if are_several { peers.most_ahead() } else { 0 };
         Updates {
             subscriptions,
             records,
+            with_untold,
             hosts,
             peers,
             runs: HashMap::new(),
@@ -395,6 +438,8 @@ impl Updates {
             posts: VecDeque::new(),
             forgotten: None,
             kept: self.kept.clone(),
+            has_untold: self.with_untold.contains(&name),
+            untold: VecDeque::new(),
         });
         self.by_name.entry(name).or_default().push(number);
         Some(number)
@@ -415,13 +460,15 @@ impl Updates {
     pub fn before(&self, put: &PutLine) -> Option<Before> {
         let process = acting(put)?;
         let host = put.host.as_deref().unwrap_or_default();
-        let (mut updates, mut has_forgotten) = (Vec::new(), false);
+        let (mut updates, mut has_forgotten, mut is_untold) = (Vec::new(), false, false);
         for (pv, all) in self.subscriptions.of.get(&process)? {
             // most have not changed
             let postings = all.iter().filter_map(|of| self.by_name.get(&of.record)).flatten();
             let mut postings = postings.filter_map(|number| self.postings.get(*number));
             let may_matter = |posting: &Posting| {
-                self.update(pv, posting, put, host).is_some() || self.has_forgotten(posting, put, host)
+                self.update(pv, posting, put, host).is_some()
+                    || self.has_forgotten(posting, put, host)
+                    || self.is_untold(pv, posting, put, host)
             };
             if !postings.any(may_matter) {
                 continue;
@@ -445,6 +492,7 @@ impl Updates {
                         counted.push(*number);
                         has_forgotten |= self.has_forgotten(posting, put, host);
                         updates.extend(self.update(pv, posting, put, host));
+                        is_untold |= self.is_untold(pv, posting, put, host);
                     }
                 }
             }
@@ -461,7 +509,8 @@ impl Updates {
         let (since, until) = (put.time.saturating_sub(PROMPT), put.time);
         let has_lost = self.peers.has_lost(since.saturating_sub(self.late), until.saturating_add(self.late));
         let is_lacking = has_lost || self.may_lack || self.subscriptions.lacking.contains(&process);
-        let may_be_others = is_lacking || has_forgotten || updates.len() > MAX_UPDATES;
+        let is_lacking = is_lacking || has_forgotten || is_untold;
+        let may_be_others = is_lacking || updates.len() > MAX_UPDATES;
         updates.truncate(MAX_UPDATES);
         (!updates.is_empty()).then_some(Before { updates, may_be_others })
     }
@@ -471,6 +520,14 @@ impl Updates {
         let Some(forgotten) = posting.forgotten else { return false };
         let ahead = self.ahead(posting.run, &posting.host, host);
         ahead.is_some_and(|ahead| put.even.saturating_sub(forgotten.saturating_sub(ahead)) <= PROMPT)
+    }
+
+    /// Whether a PV may have had an update before a put of which the log tells nothing.
+    fn is_untold(&self, pv: &str, posting: &Posting, put: &PutLine, host: &str) -> bool {
+        let Some(ahead) = self.ahead(posting.run, &posting.host, host) else { return false };
+        let field = Pv::new(pv).field;
+        let mut own = posting.untold.iter().filter(|(_, untold)| untold.may_be(field));
+        own.any(|(time, _)| (0..=PROMPT).contains(&put.even.saturating_sub(time.saturating_sub(ahead))))
     }
 
     /// The updates of a PV before a put.
@@ -543,6 +600,8 @@ mod tests {
                 posts: VecDeque::new(),
                 forgotten: None,
                 kept: self.kept.clone(),
+                has_untold: self.with_untold.contains(name),
+                untold: VecDeque::new(),
             });
             self.postings.last_mut().unwrap()
         }
@@ -608,6 +667,27 @@ mod tests {
             assert_eq!(before.updates.last().map(|update| &*update.ioc), Some("demo"));
             assert!(!before.may_be_others);
         }
+    }
+
+    /// A record's processing posts more than the log tells: whoever had subscribed to that may have acted on it.
+    #[test]
+    fn fields_of_which_processing_tells_nothing() {
+        let at = |before: i64| put().even - before * MS;
+        for (pv, may_be_others) in [("A:Y.A", true), ("A:Y.SEVR", false), ("A:Y", false), ("A:Z.A", false)] {
+            let mut updates = subscribed(&["A:X", pv], true);
+            updates.with("A:X", "demo").processed(at(10), &done(1.0, 0));
+            let posting = updates.with("A:Y", "demo");
+            for before in [500, 100] {
+                posting.processed(at(before), &done(3.0, 0));
+            }
+            assert_eq!(updates.told(), [("A:X".to_owned(), 10, 1)], "{pv}");
+            assert_eq!(updates.before(&put()).unwrap().may_be_others, may_be_others, "{pv}");
+        }
+        // whether the first processing that is seen changed the alarm is not known
+        let mut updates = subscribed(&["A:X", "A:X.SEVR"], true);
+        updates.with("A:X", "demo").processed(at(10), &done(1.0, 0));
+        assert_eq!(updates.told(), [("A:X".to_owned(), 10, 1)]);
+        assert!(updates.before(&put()).unwrap().may_be_others);
     }
 
     /// Two recorders of an IOC see the same updates, one of them not from the beginning.
