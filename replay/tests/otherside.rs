@@ -566,6 +566,41 @@ fn subscriptions_that_were_not_noted_may_have_made_a_program_put() {
     }
 }
 
+/// Whether another update than those that are told may have made the program put. `more`: what else there is.
+fn may_be_another(more: Vec<(u64, Fact)>) -> bool {
+    let mut facts = acting("sncRamp");
+    facts.extend(processed(ACTS - 3 * MS, 2, 2.0));
+    facts.push(counted(2, true, 40, 0));
+    facts.extend(more);
+    let directory = logs(&[("log", facts)]);
+    let command = ["puts", "--format", "jsonl", "--all", "--updates", "log"];
+    let (_, out, said) = outcome(iocreplay(command).current_dir(directory.path()).output().unwrap());
+    let mut all = out.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let put = all.find(|put| put["pv"] == "T:SP" && put["requested"] == 5.0).expect(&said);
+    let after = &put["process"]["perhaps_after"];
+    assert_eq!(after["updates"][0]["pv"], "X:PV", "{put}");
+    after["may_be_others"].as_bool().unwrap()
+}
+
+/// What was lost just before the put is told half a second later, when thousands of records have processed.
+#[test]
+fn what_was_lost_before_a_put_may_have_been_another_update() {
+    let busy = || {
+        let mut busy: Vec<(u64, Fact)> = Vec::new();
+        for number in 0..4000 {
+            busy.extend(processed(ACTS + 2 * MS + number * 100_000, 4, number as f64));
+        }
+        busy.extend((1..9).flat_map(|later| processed(ACTS + later * SECOND, 4, -1.0)));
+        busy
+    };
+    assert!(!may_be_another(busy()));
+    let (source, cause) = (LossSource::Hits, "a test".to_owned());
+    let loss = Loss { source, count: 3, since: ACTS - 50 * MS, cause };
+    let mut more = busy();
+    more.push((ACTS + 500 * MS, Fact::Loss(loss)));
+    assert!(may_be_another(more));
+}
+
 #[test]
 fn an_update_before_a_put_is_said_in_words_where_it_is_asked_for() {
     let mut facts = acting("sncRamp");

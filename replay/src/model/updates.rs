@@ -32,7 +32,7 @@ use std::rc::{Rc, Weak};
 /// Longest time from an update to a put that it may have set off, nanoseconds. Programs act within some milliseconds; one
 /// that first reads or computes something takes longer, but what lies further back is as likely to be by chance.
 pub const PROMPT: i64 = SECOND as i64 / 5;
-/// Disorder among the times of what a client subscribed to, and of the updates.
+/// Disorder among the times of what a client subscribed to, and of the updates; time after which a loss is told.
 const SLACK: i64 = SECOND as i64;
 /// Subscriptions of all clients, and of one process; times of all of them: bounds for hostile logs, and for the time that a
 /// put takes.
@@ -321,6 +321,7 @@ pub struct Updates {
     numbers: Keyed<(usize, RecordId), Option<usize>>,
     postings: Vec<Posting>,
     by_name: HashMap<String, Vec<usize>>,
+    /// How far the clocks of hosts differ.
     late: i64,
     kept: Kept,
     may_lack: bool,
@@ -348,7 +349,7 @@ impl Updates {
             postings: Vec::new(),
             by_name: HashMap::new(),
             late,
-            kept: Kept { time: late.saturating_add(PROMPT + SLACK), more: Rc::default() },
+            kept: Kept { time: late.saturating_add(PROMPT + 2 * SLACK), more: Rc::default() },
             may_lack,
         }
     }
@@ -365,9 +366,10 @@ impl Updates {
         names.into_iter().cloned().collect()
     }
 
-    /// Time by which an update may come later than a put before which it was: as far as the clocks of hosts differ.
+    /// Time by which may come later than a put what has to do with it: an update, as far as the clocks of hosts differ, and that
+    /// something was lost, which is told after it was.
     pub fn late(&self) -> i64 {
-        self.late
+        self.late.saturating_add(SLACK)
     }
 
     /// Takes the changes in a chain, and in those that its CA links led to, in the order in which chains began.
