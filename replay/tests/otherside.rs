@@ -601,6 +601,20 @@ fn what_was_lost_before_a_put_may_have_been_another_update() {
     assert!(may_be_another(more));
 }
 
+/// What could not be stored just before the put, or was left out on purpose, may have been another update.
+#[test]
+fn of_a_log_that_is_not_whole_another_update_may_be_missing() {
+    assert!(!may_be_another(vec![]));
+    let stored = |count| {
+        let (source, cause) = (LossSource::Storage, "a test".to_owned());
+        (ACTS + MS, Fact::Loss(Loss { source, count, since: ACTS - 50 * MS, cause }))
+    };
+    assert!(may_be_another(vec![stored(3)]));
+    assert!(!may_be_another(vec![stored(0)]), "it was only interrupted");
+    let sampling = ChainSampling { chains: 1, window: SECOND, cause: "--thin".into() };
+    assert!(may_be_another(vec![(0, Fact::ChainSampling(sampling))]));
+}
+
 #[test]
 fn an_update_before_a_put_is_said_in_words_where_it_is_asked_for() {
     let mut facts = acting("sncRamp");

@@ -79,6 +79,16 @@ struct OfIoc {
 pub struct Asked {
     by_ioc: HashMap<(usize, IocId), OfIoc>,
     losses: HashMap<usize, VecDeque<(i64, i64)>>,
+    /// Times of which the log of a run may lack more.
+    missing: HashMap<usize, VecDeque<(i64, i64)>>,
+}
+
+/// Notes a time; forgets the oldest where there are too many.
+fn note_time(all: &mut VecDeque<(i64, i64)>, time: (i64, i64)) {
+    if all.len() >= MAX_LOSSES {
+        all.pop_front();
+    }
+    all.push_back(time);
 }
 
 impl Asked {
@@ -112,16 +122,18 @@ impl Asked {
 
     /// Notes that hits of a run were lost between two wall-clock times.
     pub fn lost(&mut self, run: usize, since: i64, until: i64) {
-        let all = self.losses.entry(run).or_default();
-        if all.len() >= MAX_LOSSES {
-            all.pop_front();
-        }
-        all.push_back((since, until));
+        note_time(self.losses.entry(run).or_default(), (since, until));
     }
 
-    /// Whether hits of any run were lost between two wall-clock times.
+    /// Notes that a run's log may lack what was between two wall-clock times: it could not be stored, or not be read.
+    pub fn lacks(&mut self, run: usize, since: i64, until: i64) {
+        note_time(self.missing.entry(run).or_default(), (since, until));
+    }
+
+    /// Whether hits of any run were lost, or may be missing, between two wall-clock times.
     pub fn has_lost(&self, since: i64, until: i64) -> bool {
-        self.losses.values().flatten().any(|(from, to)| *from <= until && *to >= since)
+        let all = self.losses.values().chain(self.missing.values());
+        all.flatten().any(|(from, to)| *from <= until && *to >= since)
     }
 
     /// The threads that asked for a put to this channel in the second before it was seen at a wall-clock time. `None` if
@@ -244,6 +256,8 @@ mod tests {
         assert_eq!(names(&asked, 10 * FLUSH, ANY), None, "another may have asked");
         assert_eq!(names(&asked, 11 * FLUSH, ANY).unwrap(), ["ramp"]);
         assert!(asked.has_lost(8 * FLUSH, 9 * FLUSH) && !asked.has_lost(10 * FLUSH, 11 * FLUSH));
+        asked.lacks(0, 12 * FLUSH, 13 * FLUSH);
+        assert!(asked.has_lost(13 * FLUSH, 14 * FLUSH) && !asked.has_lost(14 * FLUSH, 15 * FLUSH));
         for at in 0..3 * MAX_SPELLS as i64 {
             ask(&mut asked, 1, 20 * FLUSH + 2 * SPELL * at, "ramp", Some((1, "A")));
         }

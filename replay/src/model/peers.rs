@@ -135,7 +135,12 @@ impl Peers {
         self.asked.borrow_mut().lost(run, since, until);
     }
 
-    /// Whether hits of any run were lost between two wall-clock times.
+    /// Notes that a run's log may lack what was between two wall-clock times.
+    pub fn lacks(&self, run: usize, since: i64, until: i64) {
+        self.asked.borrow_mut().lacks(run, since, until);
+    }
+
+    /// Whether hits of any run were lost, or may be missing, between two wall-clock times.
     pub fn has_lost(&self, since: i64, until: i64) -> bool {
         self.asked.borrow().has_lost(since, until)
     }

@@ -367,6 +367,7 @@ impl Reading {
                     if let Some(asides) = asides {
                         asides.gap(&source.run, engine.now());
                     }
+                    source.run.lacks(engine.now(), source.next_time());
                     engine.finish(done);
                     keep(engine, &source.run, asides);
                 }

@@ -149,6 +149,13 @@ impl Run {
         peers.lost(number, context.wall(since).unwrap_or(i64::MIN), context.wall(until).unwrap_or(i64::MAX));
     }
 
+    /// Notes that the log may lack what was between two times.
+    pub fn lacks(&self, since: u64, until: u64) {
+        let Some((peers, number)) = self.peers() else { return };
+        let context = self.context();
+        peers.lacks(number, context.wall(since).unwrap_or(i64::MIN), context.wall(until).unwrap_or(i64::MAX));
+    }
+
     /// Notes the properties of records.
     pub fn note(&self, event: &Event) {
         match &event.fact {

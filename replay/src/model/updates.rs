@@ -77,7 +77,7 @@ fn pid(only: Option<&Holder>, named: Option<&(String, u32, String)>) -> Option<u
 pub struct Before {
     /// One for each PV, the latest first; never empty.
     pub updates: Vec<Update>,
-    /// Whether there may be others: there were too many, or no room for all, or something was lost then.
+    /// Whether there may be others: there were too many, or no room for all, or something was lost or left out then.
     pub may_be_others: bool,
 }
 
@@ -425,6 +425,8 @@ impl Updates {
         if !self.records.contains(&name) {
             return None;
         }
+        // of the chains that sampling left out, nothing is known in time
+        self.may_lack |= run.is_sampled();
         if self.postings.len() >= MAX_SUBSCRIPTIONS {
             self.may_lack = true;
             return None;

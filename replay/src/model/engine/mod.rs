@@ -23,6 +23,7 @@ use super::run::Run;
 use super::said::{Said, Sayings, What as Saying};
 use super::stack::{Frame, In, Puts, Thread};
 use super::threads::Threads;
+use crate::names::is_lost;
 use crate::time::SECOND;
 use iocrec_log::event::{CircuitId, Event, Fact, Loss, LossSource, RecordId, ThreadId};
 use std::collections::VecDeque;
@@ -174,6 +175,9 @@ impl Engine {
                 self.requests.clear();
                 self.run.lost_hits(since, time);
                 self.disturb_all(since);
+            }
+            Fact::Loss(loss) if loss.source == LossSource::Storage && is_lost(&loss) => {
+                self.run.lacks(loss.since, time);
             }
             _ => {}
         }
