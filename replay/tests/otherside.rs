@@ -615,6 +615,46 @@ fn of_a_log_that_is_not_whole_another_update_may_be_missing() {
     assert!(may_be_another(vec![(0, Fact::ChainSampling(sampling))]));
 }
 
+/// What a client had subscribed to before the recorder started is not counted.
+#[test]
+fn subscriptions_older_than_the_recorder_may_have_made_a_program_put() {
+    let circuit = |origin| Circuit {
+        id: 2,
+        client: Address { port: 41_001, ..CLIENT },
+        server: SERVER,
+        user: "root".into(),
+        host: "box1".into(),
+        minor: 13,
+        origin,
+    };
+    for (pid, origin, ends) in [
+        (300, Origin::Opened, false),
+        (300, Origin::MidStream, false),
+        (300, Origin::Memory, true),
+        (301, Origin::Memory, false),
+    ] {
+        let mut facts = acting("sncRamp");
+        facts.extend(processed(ACTS - 3 * MS, 2, 2.0));
+        facts.push(counted(2, true, 40, 0));
+        let process =
+            CircuitProcess { circuit: 2, holders: vec![holder(pid, "softIoc")], more: 0, is_whole: true };
+        let ends_of = CircuitEnds { circuit: 2, namespace: 7, server: Some(1), client: None };
+        facts.extend([
+            (OPENS, Fact::from(circuit(origin))),
+            (OPENS, Fact::CircuitEnds(ends_of)),
+            (OPENS + MS, Fact::CircuitProcess(process)),
+        ]);
+        if ends {
+            facts.push((ACTS + SECOND, Fact::CircuitEnd(2)));
+        }
+        let directory = logs(&[("log", facts)]);
+        let said = answer(&directory, &["puts", "--all", "--updates"], &["log"]);
+        let or_another = if pid == 300 && origin != Origin::Opened { " or another" } else { "" };
+        let after = format!("perhaps after X:PV changed 3.00 ms before{or_another})");
+        assert!(said.contains(&after), "{pid} {origin:?}: {said}");
+    }
+}
+
 #[test]
 fn an_update_before_a_put_is_said_in_words_where_it_is_asked_for() {
     let mut facts = acting("sncRamp");

@@ -16,9 +16,9 @@ use crate::reading::runs::set::{created, SetLater};
 use crate::reading::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use epics::Pv;
-use iocrec_log::event::{ChannelId, CircuitId, Event, Fact, PvaMonitor};
+use iocrec_log::event::{ChannelId, CircuitId, Event, Fact, Origin, PvaMonitor};
 use iocrec_log::reader::{About, Choice, Classes, SegmentFile};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -84,6 +84,10 @@ struct Reading {
     noted_at: u64,
     noted: HashMap<CircuitId, usize>,
     noted_of_all: usize,
+    /// Circuits that are older than the recorder: of what their clients had subscribed to before it, nothing is counted.
+    older: HashSet<CircuitId>,
+    /// Time of the last event.
+    last: u64,
 }
 
 /// What ends.
@@ -113,6 +117,8 @@ impl Reading {
             noted_at: 0,
             noted: HashMap::new(),
             noted_of_all: 0,
+            older: HashSet::new(),
+            last: 0,
         }
     }
 
@@ -162,6 +168,7 @@ impl Reading {
     fn take(&mut self, event: &Event, found: &mut Subscriptions) {
         let time = event.time;
         self.forget(time);
+        self.last = time;
         match &event.fact {
             Fact::ChannelTraffic(of) => {
                 self.count(of.channel, time, found);
@@ -194,6 +201,13 @@ impl Reading {
                     Fact::Circuit(of) => {
                         self.clients.remove(&of.id);
                         self.last_end.remove(&Name::Circuit(of.id));
+                        if of.origin == Origin::Opened {
+                            self.older.remove(&of.id);
+                        } else if self.older.len() < MAX_CIRCUITS {
+                            self.older.insert(of.id);
+                        } else {
+                            found.lacks_of_any();
+                        }
                     }
                     Fact::Channel(of) => _ = self.last_end.remove(&Name::Channel(of.id)),
                     Fact::CircuitEnds(of) => _ = self.clients.remove(&of.circuit),
@@ -225,9 +239,14 @@ impl Reading {
     /// A circuit is over. Of its channels the busiest were noted just now.
     fn ended(&mut self, circuit: CircuitId, time: u64, found: &mut Subscriptions) {
         let noted = self.noted.get(&circuit).filter(|_| self.noted_at == time);
-        if noted.is_none_or(|noted| *noted < NOTED_AT_END) {
-            return;
+        let is_cut = noted.is_some_and(|noted| *noted >= NOTED_AT_END);
+        if self.older.remove(&circuit) || is_cut {
+            self.lacks(circuit, time, found);
         }
+    }
+
+    /// The client of a circuit may have had more subscriptions than the log has.
+    fn lacks(&self, circuit: CircuitId, time: u64, found: &mut Subscriptions) {
         let process = match self.clients.get(&circuit) {
             Some(known) => Some(known.clone()),
             None => client::behind(&self.run, circuit, self.run.wall(time))
@@ -270,6 +289,9 @@ impl Reading {
     fn end(&mut self, found: &mut Subscriptions) {
         for (channel, (since, _)) in std::mem::take(&mut self.monitored).into_values().flatten() {
             self.note(channel, (since, None), found);
+        }
+        for circuit in std::mem::take(&mut self.older) {
+            self.lacks(circuit, self.last, found);
         }
     }
 
