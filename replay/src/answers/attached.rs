@@ -8,6 +8,7 @@
 //! started beside the recorder, the time until then is a gap as well. So is that from the recorder's begin on of an older one
 //! that is recorded by its packets alone, unless it is the moment in which a recorder that begins looks around.
 
+use crate::model::caller::serves_clients;
 use crate::reading::ended_unseen::UNSEEN;
 use crate::time::Zone;
 use iocrec_log::context::Context;
@@ -57,6 +58,8 @@ struct WithoutPorts {
     to: Option<i64>,
     /// Whether the IOC started before the recorder.
     is_older: bool,
+    /// Whether one of its threads serves clients.
+    has_client: bool,
 }
 
 /// The spans of all IOCs.
@@ -100,6 +103,11 @@ impl Spans {
         let began = *self.began.get_or_insert(time);
         match fact {
             Fact::Ioc(ioc) => self.describe(time, ioc, began, context),
+            Fact::Thread(thread) if serves_clients(&thread.name) => {
+                if let Some(ports) = self.without_ports.get_mut(&thread.ioc) {
+                    ports.has_client = true;
+                }
+            }
             Fact::Attached(attached) => {
                 let full = self.all.len() >= MAX_IOCS && !self.all.contains_key(&attached.ioc);
                 if full {
@@ -152,7 +160,8 @@ impl Spans {
             let has_packets_alone = context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
             if !is_older || has_packets_alone {
                 let from = context.wall(ioc.start.max(began));
-                self.without_ports.entry(ioc.id).or_insert(WithoutPorts { from, to: None, is_older });
+                let ports = WithoutPorts { from, to: None, is_older, has_client: false };
+                self.without_ports.entry(ioc.id).or_insert(ports);
             }
         }
     }
@@ -162,9 +171,13 @@ impl Spans {
         let ports = self.without_ports.get(&ioc)?;
         let hits = self.all.get(&ioc).and_then(|spans| spans.first()).and_then(|span| span.from);
         // before its hits were recorded, nothing was
-        let (from, to) = (hits.or(ports.from), ports.to?);
-        let is_gap = from.is_none_or(|from| from < to);
-        is_gap.then_some(Unseen { from, to: Some(to), cause: NO_PORTS })
+        let (from, to) = (hits.or(ports.from), ports.to);
+        let is_gap = match to {
+            Some(to) => from.is_none_or(|from| from < to),
+            // it serves, though its ports were not found until the end
+            None => ports.has_client,
+        };
+        is_gap.then_some(Unseen { from, to, cause: NO_PORTS })
     }
 
     /// The times during which an IOC was recorded.
@@ -243,7 +256,7 @@ fn span(from: Option<&str>, to: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd, Linkage, TierChoice};
+    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd, Linkage, Thread, TierChoice};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -342,6 +355,12 @@ mod tests {
         let by_packets = [begin.clone(), found.clone(), ports.clone(), again];
         assert_eq!(gaps(&by_packets), [["02.000", "05.000"]]);
         assert_eq!(gaps(&by_packets[..2]), [[""; 2]; 0], "it may serve nothing");
+        let thread = |name: &str| {
+            (4 * SECOND, Fact::Thread(Thread { id: 1, ioc: 1, tid: 8, name: name.into(), stack: 0 }))
+        };
+        let never_found = |name| gaps(&[begin.clone(), found.clone(), thread(name)]);
+        assert_eq!(never_found("CAS-client"), [["02.000", ""]], "it serves, until the log ends");
+        assert_eq!(never_found("scan-1"), [[""; 2]; 0]);
         let hits = |since| attached(2 * SECOND, since, "found late");
         let then = [begin.clone(), found.clone(), hits(4 * SECOND), ports.clone()];
         assert_eq!(gaps(&then), [["02.000", "04.000"], ["04.000", "05.000"]]);
