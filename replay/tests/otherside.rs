@@ -544,7 +544,8 @@ fn the_updates_that_may_have_made_a_program_put() {
 /// The recorder notes the busiest channels only: where it noted as many as it ever does, it may have been another one.
 #[test]
 fn subscriptions_that_were_not_noted_may_have_made_a_program_put() {
-    for (others, ends, is_cut) in [(98, false, false), (99, false, true), (18, true, false), (19, true, true)] {
+    for (others, ends, is_cut) in [(98, false, false), (99, false, true), (18, true, false), (19, true, true)]
+    {
         let mut facts = acting("sncRamp");
         facts.extend(processed(ACTS - 3 * MS, 2, 2.0));
         for id in (100..).take(others) {
