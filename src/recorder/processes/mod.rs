@@ -349,6 +349,8 @@ impl Source for Processes {
     }
 
     fn started(&mut self, cx: &mut Context<'_>, is_through: bool) -> Result<(), StartError> {
+        // the start may have waited for a capture alone
+        let is_through = is_through || self.is_through();
         self.inspector.end_start();
         self.ports.is_started = true;
         if self.inspector.has_no_threads() {
