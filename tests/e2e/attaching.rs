@@ -117,6 +117,22 @@ fn the_first_put_after_it_says_that_it_records() {
     }
 }
 
+/// Without probes the recorder says so, too, once packets are captured.
+#[test]
+fn it_says_that_it_records_an_ioc_without_probes() {
+    let Some(rig) = Rig::new("attach-packets") else { return };
+    let ioc = rig.ioc("near", PORT, "first.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    client.connect("ONE:SP");
+    let mut recorder = rig.record(&["--tier", "packet", "--pid", &ioc.pid_argument()]);
+    wait_until("it is recorded", || recorder.errors().contains("recording near (pid "));
+    client.put("ONE:SP", 6, json!(7.5), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = rig.puts(&[]);
+    let is_told = |put: &Value| put["requested"] == json!(7.5) && put["status"] == "ok";
+    assert!(puts.iter().any(is_told), "{puts:#?}");
+}
+
 /// The capture of another network namespace is opened once an IOC is found there: until then its clients' puts have no packets,
 /// and the log says so.
 #[test]

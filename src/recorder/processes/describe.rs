@@ -44,7 +44,7 @@ pub(super) fn identify(process: &IocProcess, about: &mut Ioc) {
 }
 
 /// The line about a newly recorded process.
-pub(super) fn recording(ioc: &Ioc) -> String {
+pub fn recording(ioc: &Ioc) -> String {
     let what = match (ioc.linkage, ioc.base_version.as_str()) {
         (Linkage::Foreign, _) => "a server that was not found to be EPICS Base".to_string(),
         (_, "") => "EPICS Base".to_string(),

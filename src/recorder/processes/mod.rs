@@ -8,7 +8,7 @@ mod adopt;
 mod answers;
 mod attach;
 pub mod crash;
-mod describe;
+pub mod describe;
 mod end;
 pub mod ports;
 #[cfg(test)]

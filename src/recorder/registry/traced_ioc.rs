@@ -228,13 +228,15 @@ impl TracedIoc {
         }
     }
 
-    /// Tells its ports, if they are known: packets are captured there by now, if ever.
-    pub fn tell_ports(&mut self, env: &mut Env<'_>, time: u64) {
+    /// Tells its ports, if they are known: packets are captured there by now, if ever. True if the log did not have them.
+    pub fn tell_ports(&mut self, env: &mut Env<'_>, time: u64) -> bool {
         let is_known = !self.about.ca_ports.is_empty() || !self.about.pva_ports.is_empty();
-        if is_known && !self.is_captured {
+        let is_new = is_known && !self.is_captured;
+        if is_new {
             self.is_captured = true;
             self.announce(env, time);
         }
+        is_new
     }
 
     /// Hands the fact about it to the sink if that has changed, at first with that about its container.

@@ -9,6 +9,7 @@ use crate::net::capture::Filtering;
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
+use crate::recorder::processes::describe::recording;
 use crate::recorder::processes::ports;
 use crate::recorder::shortfall::Shortfall;
 use crate::recorder::sources::stamps::Stamps;
@@ -175,7 +176,13 @@ fn pause(holds: bool, is_awaited: bool, is_quiet: bool) -> Duration {
 fn tell_ports(cx: &mut Context<'_>) {
     // later than the last packet that was missed
     let now = cx.env.monotonic();
-    cx.iocs.iter_mut().for_each(|ioc| ioc.tell_ports(&mut cx.env, now));
+    for ioc in cx.iocs.iter_mut() {
+        let is_new = ioc.tell_ports(&mut cx.env, now);
+        // where there are probes, it is said once they are placed
+        if is_new && cx.maps.is_none() && ioc.shortfalls.not_captured().is_none() {
+            cx.env.messages.push(recording(&ioc.about));
+        }
+    }
 }
 
 impl Source for ChannelAccess {
@@ -270,7 +277,8 @@ impl Source for ChannelAccess {
     fn stop(&mut self, cx: &mut Context<'_>) {
         // the end goes on with its rounds meanwhile: an IOC's hits would fill their buffers
         self.is_settled = self.captures.is_none();
-        tell_ports(cx);
+        let now = cx.env.monotonic();
+        cx.iocs.iter_mut().for_each(|ioc| _ = ioc.tell_ports(&mut cx.env, now));
         let handed_over = self.captures.as_ref().map_or(Duration::ZERO, Captures::handed_over);
         self.handed_over = Some(cx.env.monotonic().saturating_add(handed_over.as_nanos() as u64));
     }
