@@ -1,5 +1,6 @@
 //! Selection of chains and puts.
 
+use crate::model::run::may_be_unnamed;
 use crate::pattern::Pattern;
 use crate::pods::Pods;
 use crate::shown_names;
@@ -86,12 +87,13 @@ impl Filter {
         Some(Filter { pv, exclude: Vec::new(), ..self.clone() })
     }
 
-    /// The names of the only records whose PVs can be selected; `None` if a pattern may match any.
+    /// The names of the only records whose PVs can be selected; `None` if a pattern may match any, or one that the log doesn't name.
     pub fn only_records(&self) -> Option<Vec<String>> {
         let literal = |pattern: &Pattern| !pattern.text().contains(['*', '?', '[']);
         let name = |pattern: &Pattern| Pv::new(pattern.text()).record.to_owned();
         let known = !self.pv.is_empty() && self.pv.iter().all(literal);
-        known.then(|| self.pv.iter().map(name).collect())
+        let names: Vec<String> = known.then(|| self.pv.iter().map(name).collect())?;
+        (!names.iter().any(|name| may_be_unnamed(name))).then_some(names)
     }
 
     /// Whether the time is selected.

@@ -4,6 +4,7 @@ use crate::clocks::{self, HostClock, Offsets};
 use crate::filter::Filter;
 use crate::model::peers::Peers;
 use crate::model::replay::Replay;
+use crate::model::run::may_be_unnamed;
 use crate::model::selection::Interest;
 use crate::model::source::Source;
 use crate::notices::{Notice, Notices};
@@ -330,7 +331,7 @@ impl Logs {
     /// The chains in the filter's time range that may concern records of these names; others may be missing or lack parts.
     pub fn replay_of(&self, filter: &Filter, records: Vec<String>) -> Replay {
         let mut sources = self.sources(filter.since, filter.until);
-        if self.uses_index() {
+        if self.uses_index() && !records.iter().any(|name| may_be_unnamed(name)) {
             let interest = Interest::Records(records);
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }

@@ -79,3 +79,27 @@ fn a_pv_with_braces_and_brackets_is_one_pv() {
     assert!(why.starts_with(&format!("{NAME} changed from 1 to 2.5 at ")), "{why}");
     assert!(why.contains(" by alice@console3 "), "{why}");
 }
+
+/// A record whose definition was lost has its number for a name. It is found by that, too.
+#[test]
+fn a_record_without_a_name_is_found_by_its_number() {
+    let place = tempfile::tempdir().unwrap();
+    let t = SECOND;
+    let facts = vec![(t, process(CLIENT, -1200, 0, 8)), (t + 100, complete(CLIENT, -1300, 8, 2.5, 0))];
+    write_events(place.path(), "box1", 1, facts);
+    let log = place.path().to_str().unwrap();
+    for command in [&["why"][..], &["values", "--pv"], &["at", "2261-01-01", "--pv"]] {
+        let words = [command, &["record #8", log]].concat();
+        let answers = ["", "1"].map(|without_index| {
+            let mut asked = iocreplay(&words);
+            if !without_index.is_empty() {
+                asked.env("IOCREPLAY_WITHOUT_INDEX", without_index);
+            }
+            let (code, out, err) = outcome(asked.output().unwrap());
+            assert_eq!(code, 0, "{words:?}: {err}");
+            out
+        });
+        assert!(answers[0].contains("2.5"), "{words:?}: {}", answers[0]);
+        assert_eq!(answers[0], answers[1], "{words:?}");
+    }
+}

@@ -15,7 +15,7 @@ use crate::model::asides::What;
 use crate::model::origins::MAX_HOPS;
 use crate::model::putlog::Via;
 use crate::model::replay::Replay;
-use crate::model::run::{record_name, Run};
+use crate::model::run::{may_be_unnamed, record_name, Run};
 use crate::model::updates::{acting, PROMPT};
 use crate::names::{is_lost, number_of};
 use crate::nothing_found::{Held, Narrowed, NoChange};
@@ -181,7 +181,10 @@ fn find_recent(
     zone: &Zone,
     missed: &mut Missed,
 ) -> Option<Answer> {
-    let recent = if logs.uses_index() { Recent::find(logs, record, filter)? } else { return None };
+    if !logs.uses_index() || may_be_unnamed(record) {
+        return None;
+    }
+    let recent = Recent::find(logs, record, filter)?;
     let notices = logs.notices();
     let logs = logs.without_notices();
     take(logs.replay_recent(&recent, record), std::slice::from_mut(&mut search), missed);

@@ -396,11 +396,18 @@ pub fn record_name(context: &Context, record: RecordId) -> String {
     name
 }
 
+/// Whether this may be the name of a record that the log doesn't name: no definition has it.
+pub fn may_be_unnamed(name: &str) -> bool {
+    name.starts_with(UNNAMED)
+}
+
+const UNNAMED: &str = "record #";
+
 /// Appends what [`record_name`] returns for a record and its number.
 pub fn push_name_of(text: &mut String, record: Option<RecordRef>, number: RecordId) {
     match record {
         Some(record) => text.push_str(record.name),
-        None => _ = write!(text, "record #{number}"),
+        None => _ = write!(text, "{UNNAMED}{number}"),
     }
 }
 
