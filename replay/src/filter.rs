@@ -1,9 +1,8 @@
 //! Selection of chains and puts.
 
-use crate::model::run::may_be_unnamed;
 use crate::pattern::Pattern;
 use crate::pods::Pods;
-use crate::shown_names;
+use crate::shown_names::{self, may_be_unnamed};
 use epics::pv::Pv;
 
 /// The name of the field that a channel is of: `REC.DESC` for `REC.DESC$`, which is its characters; `REC.VAL` for `REC.`,

@@ -1,5 +1,5 @@
 //! Names of IOCs as they are shown: those that share one have their process ids behind it. So has one that would pass for
-//! another IOC, or for a process of one.
+//! another IOC, or for a process of one. And those of records that a log doesn't name.
 
 use crate::pattern::Pattern;
 use iocrec_log::event::Fact;
@@ -7,6 +7,14 @@ use iocrec_log::reader::Shown;
 
 /// What stands between the name and the process id.
 const PID: &str = " pid ";
+
+/// What a record is called whose definition is missing, with its number behind it.
+pub const UNNAMED: &str = "record #";
+
+/// Whether this may be the name of a record that the log doesn't name: no definition has it.
+pub fn may_be_unnamed(name: &str) -> bool {
+    name.starts_with(UNNAMED)
+}
 
 /// The name of a process with its id, which it may have already.
 pub fn with_pid(name: &str, pid: u32) -> String {

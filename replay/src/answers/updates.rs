@@ -45,7 +45,9 @@ impl Logs {
             let is_before = |next: &&SegmentFile| begins(next, set) < since.saturating_sub(COUNTED);
             let (before, rest) = files.split_at(files.iter().skip(1).take_while(is_before).count());
             let is_wanted = |file: &&SegmentFile| begins(file, set) <= until.saturating_add(COUNTED);
-            let wanted = rest.get(..rest.iter().take_while(is_wanted).count()).unwrap_or_default();
+            // the first may have begun by a clock that was set since
+            let wanted = rest.iter().skip(1).take_while(is_wanted).count().saturating_add(1);
+            let wanted = rest.get(..wanted).unwrap_or(rest);
             reading.read(before, only_monitors, &mut found);
             reading.read(wanted, may_tell, &mut found);
             reading.end(&mut found);

@@ -12,6 +12,7 @@ use super::properties::Kept;
 use super::shared_texts::SharedTexts;
 use crate::reading::runs::course::Course;
 use crate::reading::runs::set::{SetLater, Step};
+use crate::shown_names::UNNAMED;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
     Address, CaClientPut, ChannelId, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocEnd, IocId,
@@ -395,13 +396,6 @@ pub fn record_name(context: &Context, record: RecordId) -> String {
     push_name_of(&mut name, context.record(record), record);
     name
 }
-
-/// Whether this may be the name of a record that the log doesn't name: no definition has it.
-pub fn may_be_unnamed(name: &str) -> bool {
-    name.starts_with(UNNAMED)
-}
-
-const UNNAMED: &str = "record #";
 
 /// Appends what [`record_name`] returns for a record and its number.
 pub fn push_name_of(text: &mut String, record: Option<RecordRef>, number: RecordId) {
