@@ -468,7 +468,8 @@ fn set_filter(
             programs.watch(ports, indices);
             Ok(())
         }
-        None => taps.iter_mut().try_for_each(|tap| tap.filter(indices, ports, grouped)),
+        // answers first: a request that is captured has its answer
+        None => taps.iter_mut().rev().try_for_each(|tap| tap.filter(indices, ports, grouped)),
     }
 }
 

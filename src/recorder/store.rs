@@ -35,7 +35,7 @@ const UNDER_WAY: usize = 2;
 const BATCH: usize = 1024;
 /// Least time between two batches that are not full, and an eighth of the flush interval if that is less, nanoseconds. A batch
 /// goes with the first round after that, and the loop wakes up for it alone only when twice the time is over: it is woken
-/// every 100 ms while the kernel hands over packets.
+/// every 200 ms while the kernel hands over packets.
 const PACE: u64 = 95_000_000;
 /// Longest time that the first hit after a rest may wait in the kernel where it can't wake the recorder. A quarter of the
 /// flush interval if that is less.

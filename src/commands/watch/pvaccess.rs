@@ -17,7 +17,7 @@ use crate::pva::message::{PROCESS, PUT, PUT_GET, RPC};
 const SERVERS: [&str; 2] = ["TCP-rx", "PVXTCP"];
 /// Longest wait for the answer; and for the hit, once the answer is there, nanoseconds.
 const WAIT_ANSWER: u64 = 1_000_000_000;
-const WAIT_HIT: u64 = 250_000_000;
+const WAIT_HIT: u64 = 400_000_000;
 /// A hit is later than its packet, but their clocks may differ by this, nanoseconds.
 const CLOCK_ERROR: u64 = 1_000_000;
 /// Lines that wait, and hits: more come only in a flood, and then the oldest is printed as it is.
