@@ -289,6 +289,23 @@ fn links_between_hosts_whose_clocks_differ() {
     }
 }
 
+/// Two recorders of the client's IOC tell of each of its link's puts: the one is no rival of the other.
+#[test]
+fn a_link_that_two_recorders_saw_has_made_the_puts() {
+    let client = || writing(OPENS, &VALUES, true);
+    let directory = logs(&[("server", serving(OPENS, &VALUES)), ("one", client()), ("other", client())]);
+    let words = ["puts", "--format", "jsonl", "--all", "server", "one", "other"];
+    let (code, out, said) = outcome(iocreplay(words).current_dir(directory.path()).output().unwrap());
+    assert_eq!(code, 0, "{said}");
+    let found: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_second: Vec<&Json> = found.iter().filter(|put| put["ioc"] == "second").collect();
+    let values: Vec<f64> = of_second.iter().filter_map(|put| put["requested"].as_f64()).collect();
+    assert_eq!(values, VALUES, "each once");
+    for put in of_second {
+        assert_eq!((&put["via"], &put["cause_record"]), (&json!("ca_link"), &json!("A:OUT")), "{put}");
+    }
+}
+
 /// A sequencer's program on another host: the code that asked libca to put tells it from other threads.
 #[test]
 fn a_sequencer_on_another_host_is_named() {

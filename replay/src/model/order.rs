@@ -228,7 +228,8 @@ impl Order {
                 let sent = Sent { time, chain: key, value: link.value.clone().into() };
                 self.sent_count += 1;
                 let target = link_key(&self.targets, link);
-                self.sent.entry(target).or_default().entry(of).or_default().insert(sent);
+                let new = || Track::of(whose(&self.targets, &chain, link.record).unwrap_or(0));
+                self.sent.entry(target).or_default().entry(of).or_insert_with(new).insert(sent);
             }
         }
         if self.sent_count > self.most_sent {
@@ -730,6 +731,15 @@ fn address(chain: &Chain) -> usize {
 fn link_key(targets: &RandomState, link: &LinkSpan) -> Target {
     let pv = Pv::new(link_target(&link.pv));
     targets.hash_one((pv.record, pv.field))
+}
+
+/// Which record of which process of which machine this is, as a number that is the same in all runs.
+fn whose(numbers: &RandomState, chain: &Chain, record: Option<RecordId>) -> Option<u64> {
+    let context = chain.run.context();
+    let record = context.record(record?)?;
+    let ioc = context.ioc(record.ioc)?;
+    let boot = context.host().map(|host| host.boot_id.as_str()).filter(|boot| !boot.is_empty())?;
+    Some(numbers.hash_one((boot, ioc.pid, ioc.start, record.name)))
 }
 
 /// The target that a chain's root writes to, if a CA link can have made it.

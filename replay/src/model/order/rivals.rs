@@ -61,7 +61,11 @@ impl<'a> Rivals<'a> {
     /// Beside the put of `value` by the link `mine` at `time`.
     pub(super) fn new(senders: &'a Senders, mine: LinkOf, time: i64, value: &'a Value) -> Self {
         let others = (senders.len() <= MAX_SENDERS).then(|| {
-            let others = senders.iter().filter(|(of, _)| **of != mine);
+            let own = senders.get(&mine);
+            let is_other = |of: &LinkOf, sent: &Track| {
+                *of != mine && (of.0 == mine.0 || !own.is_some_and(|own| own.is_twin(sent)))
+            };
+            let others = senders.iter().filter(|(of, sent)| is_other(of, sent));
             others.map(|(of, sent)| Other { run: of.0, sent, first: None }).collect()
         });
         let rest = senders.get(&mine).map(|sent| sent.since(time.saturating_add(1)));

@@ -33,9 +33,21 @@ pub(super) struct Track {
     /// empty.
     pieces: BTreeMap<i64, Vec<Sent>>,
     length: usize,
+    /// Which record of which process has the link, as a number; 0 for unknown. Several recorders of an IOC tell of each put.
+    whose: u64,
 }
 
 impl Track {
+    /// Of a link of this record: see [`Track::is_twin`].
+    pub fn of(whose: u64) -> Track {
+        Track { whose, ..Track::default() }
+    }
+
+    /// Whether another recorder saw the same link.
+    pub fn is_twin(&self, other: &Track) -> bool {
+        self.whose != 0 && self.whose == other.whose
+    }
+
     /// Number of puts.
     pub fn len(&self) -> usize {
         self.length
