@@ -31,9 +31,12 @@ fn inject_everything(injector: &dyn Fn() -> (Talk, Value)) -> Vec<Case> {
     let (first, about) = injector();
     drop(first);
     let kinds = about["kinds"].as_array().expect("kinds").clone();
-    let mut cases = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
     for (number, kind) in (1i64..).zip(kinds) {
-        let (mut talk, about) = injector();
+        // the puts of a case are known by its port, which the kernel may give twice
+        let is_new = |about: &Value| cases.iter().all(|case| about["address"] != *case.address);
+        let made = (0..9).map(|_| injector()).find(|(_, about)| is_new(about));
+        let (mut talk, about) = made.expect("a port of its own");
         let value = number * 1000;
         let mut took = vec![ask!(talk, {"do": "put", "value": value})];
         took.push(ask!(talk, {"do": "inject", "kind": kind, "value": value + 1}));

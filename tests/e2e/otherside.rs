@@ -381,7 +381,8 @@ fn the_update_before_a_put_of_a_program_is_told() {
     }
     assert!(told > 0, "{puts:#?}");
     let said = text(&rig, "puts", &["--updates", "--pv", "TWO:OTHER"]);
-    assert_eq!(said.matches("perhaps after ONE:READY changed ").count(), told, "{said}");
+    let all = puts.iter().filter(|put| !put["process"]["perhaps_after"].is_null()).count();
+    assert_eq!(said.matches("perhaps after ONE:READY changed ").count(), all, "{said}");
     // without being asked, it says what is certain
     assert!(!text(&rig, "puts", &["--pv", "TWO:OTHER"]).contains("perhaps after"));
     let why = String::from_utf8_lossy(&rig.why("TWO:OTHER").stdout).into_owned();
