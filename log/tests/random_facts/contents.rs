@@ -309,7 +309,7 @@ fn blocks_that_are_skipped_are_not_read() {
         assert_eq!((found.offset, found.length, found.sequence), (all.offset, all.length, all.sequence));
         assert!(found.keyframe || found.passed && found.events.is_empty());
     }
-    let skips = |about: &About| if about.sequence % 2 == 0 { Choice::Skip } else { Choice::Read };
+    let skips = |about: &About| if about.sequence.is_multiple_of(2) { Choice::Skip } else { Choice::Read };
     let (found, _) = blocks(&bytes, &|segment| segment.choose(skips));
     for (found, all) in found.iter().map(|found| found.as_ref().unwrap()).zip(&all) {
         if !found.passed {
