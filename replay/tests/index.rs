@@ -696,6 +696,15 @@ fn commands() -> Vec<Vec<String>> {
     all
 }
 
+/// An answer without the times since which a damaged part is missing: where hits before it are not read, the time is that of
+/// what was read last, which is earlier.
+fn since_unread(printed: &str) -> String {
+    const SINCE: &str = "missing or damaged since ";
+    let mut parts = printed.split(SINCE);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| all + SINCE + part.split_once(';').map_or(part, |(_, rest)| rest))
+}
+
 /// Asks a log in a directory.
 fn asked(here: &Path, words: &[String], without_index: bool) -> Answer {
     let mut command = common::iocreplay(words);
@@ -703,7 +712,7 @@ fn asked(here: &Path, words: &[String], without_index: bool) -> Answer {
         command.env(WITHOUT_INDEX, "1");
     }
     let output = command.current_dir(here).output().unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = since_unread(&String::from_utf8_lossy(&output.stdout));
     // each report has a number of its own
     let nonce = printed.split("'nonce-").nth(1).and_then(|rest| rest.split('\'').next()).map(str::to_owned);
     let printed = match (words[0].as_str(), nonce) {
